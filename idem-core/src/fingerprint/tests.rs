@@ -25,8 +25,8 @@ fn assert_different(one: &Fingerprints, other: &Fingerprints) {
 /// them fails, the rules have changed: that is a new version, not a new expectation.
 #[test]
 fn b080_the_digests_of_version_1_are_frozen() {
-    let hex = |made: Fingerprints| -> String {
-        made.current().to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    let hex = |made: Fingerprints| {
+        made.current().to_bytes().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
     };
     let http = || {
         let parts = Fingerprint::of("http").field("method", "POST").field("path", "/charges");
