@@ -17,6 +17,15 @@ mod pairs;
 mod scan;
 mod write;
 
+#[cfg(test)]
+mod json_model;
+#[cfg(test)]
+mod json_properties;
+#[cfg(test)]
+mod json_tests;
+#[cfg(test)]
+mod pairs_tests;
+
 pub(crate) use pairs::canonical_pairs;
 
 /// How deep arrays and objects may nest before a body is [`NotCanonical::TooDeep`].
