@@ -28,7 +28,11 @@ pub(super) fn write_number(number: &str, out: &mut Vec<u8>) {
     // The digits are those of a whole number now; a zero taken off its end goes into the power of ten.
     let written = out.len();
     while out.pop_if(|last| *last == b'0').is_some() {}
-    let exponent = add(exponent, (written - out.len()) as i128 - fraction.len() as i128);
+    let shift = (written - out.len()) as i128 - fraction.len() as i128;
+    if shift == 0 && exponent.is_empty() {
+        return; // the common integer, without a detour through the exponent's arithmetic
+    }
+    let exponent = add(exponent, shift);
     if exponent != "0" {
         out.push(b'e');
         out.extend_from_slice(exponent.as_bytes());

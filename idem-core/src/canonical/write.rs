@@ -35,21 +35,35 @@ fn separate(nth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Escapes only what JSON demands, each character in one way: `\n` and its like, else `\u00xx` in lower case.
+/// Escapes only what JSON demands, and copies the runs between.
 fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' => out.extend_from_slice(br#"\""#),
-            b'\\' => out.extend_from_slice(br"\\"),
-            b'\n' => out.extend_from_slice(br"\n"),
-            b'\r' => out.extend_from_slice(br"\r"),
-            b'\t' => out.extend_from_slice(br"\t"),
-            0x08 => out.extend_from_slice(br"\b"),
-            0x0c => out.extend_from_slice(br"\f"),
-            0x00..=0x1f => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
+    for run in text.as_bytes().split_inclusive(|byte| must_escape(*byte)) {
+        match run.split_last() {
+            Some((last, plain)) if must_escape(*last) => {
+                out.extend_from_slice(plain);
+                write_escape(*last, out);
+            }
+            _ => out.extend_from_slice(run),
         }
     }
     out.push(b'"');
+}
+
+fn must_escape(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0x00..=0x1f)
+}
+
+/// Each character has one escape: the short one where JSON has it, else `\u00xx` in lower case.
+fn write_escape(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        0x08 => b'b',
+        b'\t' => b't',
+        b'\n' => b'n',
+        0x0c => b'f',
+        b'\r' => b'r',
+        b'"' | b'\\' => byte,
+        _ => return out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+    };
+    out.extend_from_slice(&[b'\\', short]);
 }
