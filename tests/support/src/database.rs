@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::process::on_own_thread;
 
+const SQLX_DEFAULT: (&str, &str) = ("statement-cache-capacity", "100");
 const ADMIN_WITHIN: Duration = Duration::from_secs(30);
 
 /// A fresh database, dropped together with this value, whoever is still connected.
@@ -47,7 +48,7 @@ impl Database {
 
     /// Its URL.
     pub fn url(&self) -> String {
-        self.options().to_url_lossy().to_string()
+        url(&self.options())
     }
 
     /// A pool of at most `max_connections` connections to it.
@@ -79,6 +80,15 @@ impl Drop for Database {
 pub(crate) async fn pool(options: PgConnectOptions, max_connections: u32) -> PgPool {
     let pool = PgPoolOptions::new().max_connections(max_connections).connect_with(options).await;
     pool.unwrap_or_else(|error| panic!("cannot connect to this test's database: {error}"))
+}
+
+/// As a URL that `psql` takes too: without the parameter that only sqlx knows, unless it says something.
+pub(crate) fn url(options: &PgConnectOptions) -> String {
+    let mut url = options.to_url_lossy();
+    let all: Vec<_> = url.query_pairs().into_owned().collect();
+    let kept = all.iter().filter(|(name, value)| (name.as_str(), value.as_str()) != SQLX_DEFAULT);
+    url.query_pairs_mut().clear().extend_pairs(kept);
+    url.into()
 }
 
 /// Runs one statement on a connection of its own. Blocks.

@@ -22,7 +22,7 @@ pub enum ServerError {
         reason: String,
     },
     /// `IDEM_TEST_SERVERS` names no known way.
-    #[error("IDEM_TEST_SERVERS is {seen:?}; it can be url, programs or docker")]
+    #[error("IDEM_TEST_SERVERS is {seen:?}; it can be programs or docker")]
     Servers {
         /// The value found.
         seen: String,

@@ -28,7 +28,7 @@
 //! | `IDEM_TEST_POSTGRES_URL` | use this server; its user must be allowed to create databases |
 //! | `IDEM_PG_BIN` | the folder of the server programs (`postgres`, `initdb`) |
 //! | `IDEM_TEST_POSTGRES_IMAGE` | the image to run where there are no programs, default `postgres:17` |
-//! | `IDEM_TEST_SERVERS` | `url`, `programs` or `docker`: only this way, the others are hidden |
+//! | `IDEM_TEST_SERVERS` | `programs` or `docker`: start servers in this way only, the other is hidden |
 
 mod connection;
 mod container;

@@ -10,7 +10,7 @@ use std::{
 
 use sqlx::postgres::PgConnectOptions;
 
-use crate::{Database, ServerError, container::Container, local::Local, programs::Programs};
+use crate::{Database, ServerError, container::Container, database, local::Local, programs::Programs};
 
 /// The server that all tests of this process share; started by the first that asks, gone when the process ends.
 ///
@@ -90,6 +90,11 @@ impl Postgres {
                 .database("postgres"),
             Server::Container(container) => lock(container).options(),
         }
+    }
+
+    /// The same as a URL, for programs.
+    pub fn url(&self) -> String {
+        database::url(&self.options())
     }
 
     /// What the server has logged since it was first started.
@@ -211,11 +216,7 @@ impl Builder {
     }
 
     fn find(self) -> Result<Postgres, ServerError> {
-        match (Way::only()?, env::var("IDEM_TEST_POSTGRES_URL")) {
-            (None | Some(Way::Url), Ok(url)) => given(&url),
-            (Some(Way::Url), Err(_)) => Err(ServerError::Url { reason: "it is not set".to_owned() }),
-            (None | Some(Way::Programs | Way::Docker), _) => self.own(),
-        }
+        env::var("IDEM_TEST_POSTGRES_URL").map_or_else(|_| self.own(), |url| given(&url))
     }
 
     /// By programs, else by a container.
@@ -250,10 +251,9 @@ impl Builder {
     }
 }
 
-/// The ways of getting a server.
+/// The ways of starting a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    Url,
     Programs,
     Docker,
 }
@@ -263,7 +263,6 @@ impl Way {
     fn only() -> Result<Option<Self>, ServerError> {
         match env::var("IDEM_TEST_SERVERS").as_deref() {
             Err(_) | Ok("") => Ok(None),
-            Ok("url") => Ok(Some(Self::Url)),
             Ok("programs") => Ok(Some(Self::Programs)),
             Ok("docker") => Ok(Some(Self::Docker)),
             Ok(seen) => Err(ServerError::Servers { seen: seen.to_owned() }),

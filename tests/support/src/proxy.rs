@@ -9,7 +9,7 @@ use std::{
 };
 
 use sqlx::{
-    ConnectOptions, PgPool,
+    PgPool,
     postgres::{PgConnectOptions, PgSslMode},
 };
 use tokio::{
@@ -85,7 +85,7 @@ impl Proxy {
 
     /// The URL of `database` through it.
     pub fn url(&self, database: &Database) -> String {
-        self.options(database).to_url_lossy().to_string()
+        database::url(&self.options(database))
     }
 
     /// A pool of at most `max_connections` connections to `database` through it.

@@ -95,13 +95,6 @@ fn with_postgres(script: &str, temp: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_with-postgres"))
         .args(["sh", "-c", script])
         .env_remove("IDEM_TEST_POSTGRES_URL")
-        .env_remove("IDEM_TEST_SERVERS")
-        .envs(
-            env::var("IDEM_TEST_SERVERS")
-                .ok()
-                .filter(|way| way != "url")
-                .map(|way| ("IDEM_TEST_SERVERS", way)),
-        )
         .env("TMPDIR", temp)
         .output()
         .unwrap()
@@ -143,6 +136,7 @@ fn a_server_does_not_outlive_a_killed_test_process() {
 fn without_any_server_the_failure_says_how_to_get_one() {
     let output = Command::new(env!("CARGO_BIN_EXE_with-postgres"))
         .arg("true")
+        .env_remove("IDEM_TEST_POSTGRES_URL")
         .env("IDEM_TEST_SERVERS", "programs")
         .env("IDEM_PG_BIN", "/nowhere")
         .output()

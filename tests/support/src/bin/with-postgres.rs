@@ -7,18 +7,13 @@ use std::{
 };
 
 use idem_test_support::Postgres;
-use sqlx::ConnectOptions;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let mut words = env::args_os().skip(1);
     let Some(program) = words.next() else { return complain("usage: with-postgres <command> [argument…]") };
     let server = Postgres::find().await;
-    let url = server.options().to_url_lossy().to_string();
-    // The URL is the only way from here on, whatever way this server was found by.
-    let mut command = Command::new(&program);
-    command.args(words).env("IDEM_TEST_POSTGRES_URL", url).env("IDEM_TEST_SERVERS", "url");
-    match command.status() {
+    match Command::new(&program).args(words).env("IDEM_TEST_POSTGRES_URL", server.url()).status() {
         Ok(status) => status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1).into(),
         Err(error) => complain(&format!("cannot run {}: {error}", program.display())),
     }
