@@ -30,6 +30,7 @@
 //! | `IDEM_TEST_POSTGRES_IMAGE` | the image to run where there are no programs, default `postgres:17` |
 //! | `IDEM_TEST_SERVERS` | `programs` or `docker`: start servers in this way only, the other is hidden |
 
+mod builder;
 mod connection;
 mod container;
 mod database;
@@ -44,8 +45,9 @@ mod proxy;
 mod session;
 mod watchdog;
 
+pub use builder::Builder;
 pub use database::Database;
 pub use error::ServerError;
 pub use plan::{Fault, Strike, contains};
-pub use postgres::{Builder, Postgres, postgres};
+pub use postgres::{Postgres, postgres};
 pub use proxy::Proxy;

@@ -1,16 +1,13 @@
 //! The Postgres that tests run against.
 
 use std::{
-    env,
-    path::PathBuf,
-    str::FromStr,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
 use sqlx::postgres::PgConnectOptions;
 
-use crate::{Database, ServerError, container::Container, database, local::Local, programs::Programs};
+use crate::{Builder, Database, ServerError, container::Container, database, local::Local};
 
 /// The server that all tests of this process share; started by the first that asks, gone when the process ends.
 ///
@@ -31,28 +28,16 @@ pub struct Postgres {
 }
 
 #[derive(Debug)]
-enum Server {
+pub(crate) enum Server {
     Given(Box<PgConnectOptions>),
     Local(Box<Mutex<Local>>),
     Container(Box<Mutex<Container>>),
 }
 
-/// How a server of one's own is to run.
-///
-/// Default: `fsync` off (a `SIGKILL` loses nothing that was handed to the kernel, so only a measurement needs it
-/// on), 100 connections, a log that tests can read.
-#[derive(Clone, Debug)]
-pub struct Builder {
-    bin: Option<PathBuf>,
-    settings: Vec<(String, String)>,
-}
-
 impl Postgres {
     /// A server configured by hand, always a new one.
     pub fn builder() -> Builder {
-        let defaults = [("fsync", "off"), ("max_connections", "100")];
-        let settings = defaults.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Builder { bin: None, settings: settings.into() }
+        Builder::new()
     }
 
     /// Finds or starts a server, in the order of the crate's introduction.
@@ -191,98 +176,10 @@ impl Server {
     }
 }
 
-impl Builder {
-    /// Sets one server parameter, as `-c name=value` does. Of two for the same name the later wins.
-    #[must_use]
-    pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.settings.push((name.into(), value.into()));
-        self
-    }
-
-    /// Uses the programs in this folder instead of looking for some.
-    #[must_use]
-    pub fn bin(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.bin = Some(folder.into());
-        self
-    }
-
-    /// Starts a new server, never the one behind `IDEM_TEST_POSTGRES_URL`. It answers when this returns.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started, with the reason and what to install.
-    pub async fn start(self) -> Postgres {
-        self.off_runtime(Builder::own).await.unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    fn find(self) -> Result<Postgres, ServerError> {
-        env::var("IDEM_TEST_POSTGRES_URL").map_or_else(|_| self.own(), |url| given(&url))
-    }
-
-    /// By programs, else by a container.
-    fn own(self) -> Result<Postgres, ServerError> {
-        let only = Way::only()?;
-        let mut tried = Vec::new();
-        if only != Some(Way::Docker) {
-            match Programs::find(self.bin) {
-                // Programs that are there and do not run are a fault to see, not a reason to try something else.
-                Ok(programs) => {
-                    let local = Local::start(programs, self.settings)?;
-                    return Ok(Server::Local(Box::new(Mutex::new(local))).into());
-                }
-                Err(error) => tried.push(error.to_string()),
-            }
-        }
-        if only != Some(Way::Programs) {
-            match Container::start(&self.settings) {
-                Ok(container) => return Ok(Server::Container(Box::new(Mutex::new(container))).into()),
-                Err(error) => tried.push(error.to_string()),
-            }
-        }
-        Err(ServerError::NoServer { tried: tried.join("; ") })
-    }
-
-    async fn off_runtime(
-        self,
-        work: fn(Self) -> Result<Postgres, ServerError>,
-    ) -> Result<Postgres, ServerError> {
-        let done = tokio::task::spawn_blocking(move || work(self)).await;
-        done.unwrap_or_else(|panic| panic!("starting Postgres: {panic}"))
-    }
-}
-
-/// The ways of starting a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Programs,
-    Docker,
-}
-
-impl Way {
-    /// The only one allowed, by `IDEM_TEST_SERVERS`.
-    fn only() -> Result<Option<Self>, ServerError> {
-        match env::var("IDEM_TEST_SERVERS").as_deref() {
-            Err(_) | Ok("") => Ok(None),
-            Ok("programs") => Ok(Some(Self::Programs)),
-            Ok("docker") => Ok(Some(Self::Docker)),
-            Ok(seen) => Err(ServerError::Servers { seen: seen.to_owned() }),
-        }
-    }
-}
-
 impl From<Server> for Postgres {
     fn from(server: Server) -> Self {
         Self { server: Arc::new(server) }
     }
-}
-
-fn given(url: &str) -> Result<Postgres, ServerError> {
-    let options = PgConnectOptions::from_str(url);
-    let options = options.map_err(|error| ServerError::Url { reason: error.to_string() })?;
-    if options.get_socket().is_some() {
-        return Err(ServerError::Url { reason: "tests need a host and a port, not a socket".to_owned() });
-    }
-    Ok(Server::Given(Box::new(options)).into())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
