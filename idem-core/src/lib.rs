@@ -3,23 +3,36 @@
 mod canonical;
 mod checkpoint;
 mod claim;
+mod engine;
 mod error;
+pub mod event;
 mod fingerprint;
+mod heartbeat;
+mod journal;
 mod key;
+mod ledger;
+mod operation;
 pub mod policy;
 mod response;
+mod run;
+mod settle;
 pub mod state;
 mod store;
+mod sweep;
 
 pub use canonical::{NotCanonical, canonical_json};
 pub use checkpoint::{RecoveryPoint, Rerun};
 pub use claim::{
     AttemptId, Claim, ClaimOutcome, ClaimRequest, Fence, MAX_SPAN, MIN_LEASE, OperationId, Origin,
 };
+pub use engine::{Answer, Engine, KeepHeaders, MAX_RUNNING, RunError};
 pub use error::{BoxError, Error, ErrorKind, Invalid, StoreError, StoreErrorKind};
 pub use fingerprint::{Fingerprint, FingerprintBuilder, Fingerprints, Sameness};
 pub use key::{Key, KeyId, Scope};
+pub use ledger::Ending;
+pub use operation::{Completed, Operation, Released};
 pub use policy::Policy;
 pub use response::StoredResponse;
 pub use state::{Command, Record, RerunUntil, State, Transition};
 pub use store::{Decision, KeyStore, Maintain, Stuck};
+pub use sweep::{SWEEP_BATCH, SWEEP_EVERY, Sweeper};

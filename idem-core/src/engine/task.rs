@@ -1,0 +1,284 @@
+//! The task of one run: claim, mark, work, end.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt as _;
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    Answer, KeepHeaders, RunError,
+    admission::{Admission, Permit},
+};
+use crate::{
+    Claim, ClaimOutcome, ClaimRequest, Ending, Error, ErrorKind, Fingerprints, KeyId, KeyStore, Operation,
+    Policy, Rerun, StoreErrorKind, StoredResponse, event,
+    journal::{HANDLER, Journal},
+    ledger::{Kept, Ledger, Returned, Verdict, judge},
+    run::Run,
+    settle::{settle, settle_claim},
+};
+
+/// What a loser of a claim tells its caller to wait: the winner's lease is not known to it.
+const LOST_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// The first pause of a duplicate that waits for the owner's result; it doubles up to [`LONGEST_POLL`].
+const FIRST_POLL: Duration = Duration::from_millis(50);
+const LONGEST_POLL: Duration = Duration::from_secs(1);
+
+const LOST: Answer = Answer::InProgress { retry_after: LOST_RETRY_AFTER };
+
+pub(super) struct Task {
+    pub(super) store: Arc<dyn KeyStore>,
+    pub(super) admission: Admission,
+    pub(super) policy: Policy,
+    pub(super) keep: KeepHeaders,
+}
+
+/// A claim that was answered: run, or tell the caller.
+enum Claimed {
+    Mine(Claim, Instant, Permit),
+    Answer(Answer),
+}
+
+impl Task {
+    pub(super) async fn run<F, Fut, R, E>(
+        self,
+        id: KeyId,
+        same: Fingerprints,
+        permit: Permit,
+        work: F,
+        caller: &oneshot::Sender<Result<Answer, RunError<E>>>,
+    ) -> Result<Answer, RunError<E>>
+    where
+        F: FnOnce(Operation) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<R, E>> + Send + 'static,
+        R: Into<Ending> + Send + 'static,
+        E: Send + 'static,
+    {
+        let (claim, sent, mut permit) = match self.claim(id, same, permit, || caller.is_closed()).await? {
+            Claimed::Mine(claim, sent, permit) => (claim, sent, permit),
+            Claimed::Answer(answer) => return Ok(answer),
+        };
+        let run = Run::start(self.store, claim, self.policy, self.keep, sent);
+        if let Some(stopped) = before_work(&run, &mut permit).await {
+            return stopped.map_err(RunError::Engine);
+        }
+        let returned = tokio::select! {
+            biased;
+            returned = do_work(&run, work) => returned,
+            () = self.admission.aborted(), if !run.policy.is_opaque() => Returned::Aborted,
+        };
+        finish(&run, returned).await
+    }
+
+    /// Claims; where the policy waits, a duplicate asks again until the owner is done, with no place held meanwhile.
+    #[expect(clippy::disallowed_methods, reason = "the engine's pause between two polls")]
+    async fn claim(
+        &self,
+        id: KeyId,
+        same: Fingerprints,
+        mut permit: Permit,
+        hung_up: impl Fn() -> bool,
+    ) -> Result<Claimed, Error> {
+        let policy = &self.policy;
+        let mut request = ClaimRequest::new(id, same, policy.lease_span(), policy.retention_span())?;
+        let deadline = Instant::now() + policy.wait_span();
+        let mut pause = FIRST_POLL;
+        loop {
+            let claimed = settle_claim(&*self.store, &request, policy.settle_span()).await;
+            event::claimed(&request.id, claimed.as_ref().map(|(outcome, _)| outcome));
+            let (outcome, sent) = claimed.map_err(|error| match error.kind() {
+                // Whatever became of the claim, nothing ran.
+                StoreErrorKind::Unknown => {
+                    Error::new(ErrorKind::Unavailable, "the claim could not be settled; nothing ran")
+                        .with_source(error)
+                }
+                StoreErrorKind::ClaimLost
+                | StoreErrorKind::TooLate
+                | StoreErrorKind::Unavailable
+                | StoreErrorKind::Corrupt
+                | StoreErrorKind::Invalid => error.into(),
+            })?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            return Ok(match outcome {
+                ClaimOutcome::Claimed(claim) => Claimed::Mine(claim, sent, permit),
+                ClaimOutcome::InProgress { .. } if !left.is_zero() && !hung_up() => {
+                    drop(permit);
+                    tokio::time::sleep(pause.min(left)).await;
+                    pause = (pause * 2).min(LONGEST_POLL);
+                    permit = self.admission.enter().await?;
+                    request = request.again();
+                    continue;
+                }
+                ClaimOutcome::InProgress { retry_after } => {
+                    Claimed::Answer(Answer::InProgress { retry_after })
+                }
+                ClaimOutcome::Completed(response) => Claimed::Answer(Answer::Replayed(response)),
+                ClaimOutcome::InDoubt { since } => Claimed::Answer(Answer::InDoubt { since }),
+                ClaimOutcome::Mismatch => Claimed::Answer(Answer::Mismatch),
+            });
+        }
+    }
+}
+
+/// What has to be committed before the work may start; an answer here means that it does not start.
+async fn before_work(run: &Run, permit: &mut Permit) -> Option<Result<Answer, Error>> {
+    let mut journal = match Journal::of(&run.claim) {
+        Ok(journal) if !journal.is_open() => journal,
+        Ok(_) => {
+            return Some(
+                give_up(run, Error::new(ErrorKind::Corrupt, "an open effect was handed over")).await,
+            );
+        }
+        Err(error) => return Some(give_up(run, error).await),
+    };
+    if !run.policy.is_opaque() {
+        return None;
+    }
+    if !permit.pin() {
+        return Some(
+            give_up(run, Error::new(ErrorKind::Unavailable, "the engine is draining; nothing ran")).await,
+        );
+    }
+    mark(run, &mut journal).await.err()
+}
+
+/// Commits the mark of an opaque handler: from here on a crash is in doubt.
+async fn mark(run: &Run, journal: &mut Journal) -> Result<(), Result<Answer, Error>> {
+    let point = journal.mark(HANDLER).map_err(Err)?;
+    let set = || run.store.checkpoint(&run.claim, &point, Rerun::Never);
+    let Err(error) = settle(run.policy.settle_span(), "checkpoint", set).await else { return Ok(()) };
+    let ledger = run.failed(&error);
+    if matches!(ledger, Ledger::Lost) {
+        run.leave().await;
+        return Err(Ok(LOST));
+    }
+    // The mark may stand though nothing ran. A higher number takes it back, also against a late landing of the mark.
+    if let Ok(point) = journal.unmark(HANDLER)
+        && run.store.checkpoint(&run.claim, &point, Rerun::Always).await.is_ok()
+    {
+        return Err(give_up(run, error_of_mark(error)).await);
+    }
+    run.leave().await;
+    Err(Err(error_of_mark(error)))
+}
+
+fn error_of_mark(error: crate::StoreError) -> Error {
+    match error.kind() {
+        StoreErrorKind::Corrupt
+        | StoreErrorKind::Invalid
+        | StoreErrorKind::ClaimLost
+        | StoreErrorKind::TooLate => error.into(),
+        StoreErrorKind::Unavailable | StoreErrorKind::Unknown => {
+            Error::new(ErrorKind::Unavailable, "the handler could not be marked; nothing ran")
+                .with_source(error)
+        }
+    }
+}
+
+/// Hands the key on without having run anything.
+async fn give_up(run: &Run, error: Error) -> Result<Answer, Error> {
+    if error.kind() == ErrorKind::Corrupt {
+        event::corrupt(run.claim.id(), "claim");
+    }
+    run.begin(Ledger::HandingOn)?;
+    // Where the hand-on fails too, the lease frees the key.
+    let _ = run.end().await;
+    Err(error)
+}
+
+async fn do_work<F, Fut, R, E>(run: &Arc<Run>, work: F) -> Returned<E>
+where
+    F: FnOnce(Operation) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<R, E>> + Send + 'static,
+    R: Into<Ending> + Send + 'static,
+{
+    let operation = Operation::of(Arc::clone(run));
+    match AssertUnwindSafe(async move { work(operation).await }).catch_unwind().await {
+        Ok(Ok(ending)) => ending.into().into(),
+        Ok(Err(error)) => Returned::Failed(error),
+        Err(_) => {
+            event::panicked(&run.claim);
+            Returned::Panicked
+        }
+    }
+}
+
+/// Ends a run whose work is over, and says what its caller is told.
+async fn finish<E>(run: &Run, returned: Returned<E>) -> Result<Answer, RunError<E>> {
+    let refused = matches!(*run.ledger(), Ledger::Refused);
+    let end = match judge(run.policy.is_opaque(), refused, &returned) {
+        Verdict::Complete => completing(run, &returned),
+        Verdict::Release => Ledger::Releasing,
+        Verdict::HandOn => Ledger::HandingOn,
+        Verdict::Leave => Ledger::Left,
+    };
+    {
+        let mut ledger = run.ledger();
+        if matches!(*ledger, Ledger::Running | Ledger::Refused) {
+            *ledger = end;
+        }
+    }
+    let left = matches!(*run.ledger(), Ledger::Left);
+    if left {
+        run.leave().await;
+    }
+    let failed = run.end().await.err();
+    let ledger = run.ledger().clone();
+    match ledger {
+        Ledger::Completed(kept) => Ok(executed(run, kept, &returned)),
+        Ledger::Lost => Ok(LOST),
+        Ledger::Unsettled => Err(failed
+            .map_or_else(
+                || Error::new(ErrorKind::Unknown, "the end of the operation could not be settled"),
+                |error| {
+                    Error::new(ErrorKind::Unknown, "the end of the operation could not be settled")
+                        .with_source(error)
+                },
+            )
+            .into()),
+        Ledger::Corrupt => Err(Error::new(ErrorKind::Corrupt, "the record cannot be trusted").into()),
+        Ledger::Refused => {
+            Err(failed.unwrap_or_else(|| Error::new(ErrorKind::Invalid, "the end was refused")).into())
+        }
+        Ledger::Released | Ledger::Left => match returned {
+            Returned::Failed(error) => Err(RunError::Work(error)),
+            Returned::Panicked => Err(RunError::Panicked),
+            Returned::Aborted => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the engine stopped this run; retry with the same key",
+            )
+            .into()),
+            Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended if refused => {
+                Err(Error::new(ErrorKind::Invalid, "an opaque operation cannot be released").into())
+            }
+            Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended => Ok(Answer::Released),
+        },
+        Ledger::Running | Ledger::Completing(_) | Ledger::Releasing | Ledger::HandingOn => {
+            Err(Error::new(ErrorKind::Unknown, "the run ended on its way").into())
+        }
+    }
+}
+
+fn completing<E>(run: &Run, returned: &Returned<E>) -> Ledger {
+    Ledger::Completing(match returned {
+        Returned::Answered(answer) => run.kept(answer.clone()),
+        Returned::NotKept(status) => Kept { stored: StoredResponse::not_kept(*status), sent: None },
+        Returned::Ended | Returned::Failed(_) | Returned::Panicked | Returned::Aborted => {
+            unreachable!("only an answer is judged as an end")
+        }
+    })
+}
+
+/// The committed answer is what is sent, whatever the work returned after it.
+fn executed<E>(run: &Run, kept: Kept, returned: &Returned<E>) -> Answer {
+    let Some(sent) = kept.sent else { return Answer::NotKept };
+    let diverged = match returned {
+        Returned::Answered(answer) => answer.status() != sent.status() || answer.body() != sent.body(),
+        Returned::Failed(_) | Returned::Panicked => true,
+        Returned::NotKept(_) | Returned::Ended | Returned::Aborted => false,
+    };
+    if diverged {
+        event::diverged(&run.claim);
+    }
+    Answer::Executed(sent)
+}

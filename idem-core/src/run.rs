@@ -1,0 +1,170 @@
+//! One run of one operation: what its handle, its heartbeat and its judge share.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Mutex as AsyncMutex, time::Instant};
+
+use crate::{
+    Claim, Error, ErrorKind, KeyStore, Policy, StoreError, StoreErrorKind, StoredResponse,
+    engine::KeepHeaders,
+    event,
+    heartbeat::{Heartbeat, Lease},
+    ledger::{Kept, Ledger},
+    settle::settle,
+};
+
+/// The statement that an end sends.
+enum End {
+    Complete(Kept),
+    Release,
+    HandOn,
+}
+
+pub(crate) struct Run {
+    pub(crate) store: Arc<dyn KeyStore>,
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) policy: Policy,
+    pub(crate) lease: Arc<Lease>,
+    keep: KeepHeaders,
+    started: Instant,
+    ledger: Mutex<Ledger>,
+    heartbeat: AsyncMutex<Heartbeat>,
+}
+
+impl Run {
+    /// Starts the heartbeat of a claim that a statement sent at `sent` granted.
+    pub(crate) fn start(
+        store: Arc<dyn KeyStore>,
+        claim: Claim,
+        policy: Policy,
+        keep: KeepHeaders,
+        sent: Instant,
+    ) -> Arc<Self> {
+        let claim = Arc::new(claim);
+        let lease = Arc::new(Lease::granted(policy.lease_span(), sent));
+        let heartbeat = Heartbeat::start(
+            Arc::clone(&store),
+            Arc::clone(&claim),
+            Arc::clone(&lease),
+            policy.max_execution_span(),
+        );
+        Arc::new(Self {
+            store,
+            claim,
+            policy,
+            lease,
+            keep,
+            started: sent,
+            ledger: Mutex::new(Ledger::Running),
+            heartbeat: AsyncMutex::new(heartbeat),
+        })
+    }
+
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is stored and what is sent of an answer: only kept headers, and a substitute for one over the limit.
+    pub(crate) fn kept(&self, answer: StoredResponse) -> Kept {
+        let answer = answer.retain_headers(|name| (self.keep)(name));
+        if answer.size() > self.policy.max_response_bytes() {
+            return Kept { stored: StoredResponse::not_kept(answer.status()), sent: Some(answer) };
+        }
+        Kept { stored: answer.clone(), sent: Some(answer) }
+    }
+
+    /// Takes the run to `end`, unless it is already at or on its way to another.
+    ///
+    /// # Errors
+    /// `ClaimLost` if the run has ended: whoever still holds the operation was left behind.
+    pub(crate) fn begin(&self, end: Ledger) -> Result<(), Error> {
+        let mut ledger = self.ledger();
+        if !matches!(*ledger, Ledger::Running) {
+            return Err(Error::new(ErrorKind::ClaimLost, "the operation has already ended"));
+        }
+        *ledger = end;
+        Ok(())
+    }
+
+    /// Carries out the end that the ledger is on its way to, and writes down where that led.
+    ///
+    /// The heartbeat is stopped and answered first. Can be called again after it was dropped: the same statement is
+    /// sent again, and a store answers it as it answered the first.
+    pub(crate) async fn end(&self) -> Result<(), Error> {
+        let within = self.policy.settle_span();
+        let ledger = self.ledger().clone();
+        let end = match ledger {
+            Ledger::Completing(kept) => End::Complete(kept),
+            Ledger::Releasing => End::Release,
+            Ledger::HandingOn => End::HandOn,
+            Ledger::Running
+            | Ledger::Refused
+            | Ledger::Completed(_)
+            | Ledger::Released
+            | Ledger::Left
+            | Ledger::Lost
+            | Ledger::Unsettled
+            | Ledger::Corrupt => return Ok(()),
+        };
+        self.heartbeat.lock().await.stop(within).await;
+        let (store, claim, retention) = (&self.store, &*self.claim, self.policy.retention_span());
+        let (name, result, done) = match end {
+            End::Complete(kept) => {
+                let result =
+                    settle(within, "complete", || store.complete(claim, &kept.stored, retention)).await;
+                (kept.end(), result, Ledger::Completed(kept))
+            }
+            End::Release => {
+                let result = settle(within, "release", || store.release(claim, retention)).await;
+                ("released", result, Ledger::Released)
+            }
+            End::HandOn => {
+                let result = settle(within, "renew", || store.renew(claim, Duration::ZERO)).await;
+                ("handed_on", result, Ledger::Left)
+            }
+        };
+        match result {
+            Ok(()) => {
+                event::ended(&self.claim, name, self.started.elapsed(), self.policy.lease_span());
+                *self.ledger() = done;
+                Ok(())
+            }
+            Err(error) => {
+                *self.ledger() = self.failed(&error);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Leaves the key to its lease: nothing is sent, the heartbeat stops.
+    pub(crate) async fn leave(&self) {
+        self.heartbeat.lock().await.stop(self.policy.settle_span()).await;
+        event::ended(&self.claim, "left", self.started.elapsed(), self.policy.lease_span());
+        *self.ledger() = Ledger::Left;
+    }
+
+    /// Where a failed end leads.
+    pub(crate) fn failed(&self, error: &StoreError) -> Ledger {
+        match error.kind() {
+            StoreErrorKind::ClaimLost => {
+                event::claim_lost(&self.claim, error.operation());
+                return Ledger::Lost;
+            }
+            StoreErrorKind::TooLate
+            | StoreErrorKind::Unavailable
+            | StoreErrorKind::Unknown
+            | StoreErrorKind::Corrupt
+            | StoreErrorKind::Invalid => event::failure(self.claim.id(), error),
+        }
+        match error.kind() {
+            StoreErrorKind::Corrupt => Ledger::Corrupt,
+            StoreErrorKind::Invalid | StoreErrorKind::TooLate => Ledger::Refused,
+            // Not recorded, though the work was done: to the caller that is unknown too.
+            StoreErrorKind::Unavailable | StoreErrorKind::Unknown => Ledger::Unsettled,
+            StoreErrorKind::ClaimLost => Ledger::Lost,
+        }
+    }
+}
