@@ -4,6 +4,8 @@
 //! with them answer by answer and record by record. Nothing here reads a clock: `now` is the store's.
 
 mod record;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::time::{Duration, SystemTime};
