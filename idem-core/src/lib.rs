@@ -1,4 +1,14 @@
-//! The idempotency-key state machine and the seam that every store implements.
+//! The idempotency-key state machine, the seam that every store implements, and the engine that runs work once.
+//!
+//! | you want to | look at |
+//! |---|---|
+//! | run something once per key | [`Engine`], [`Policy`], [`Operation`] |
+//! | say what makes two requests the same | [`Fingerprint`], [`canonical_json`] |
+//! | write a store | [`KeyStore`], [`Maintain`], and [`state`], which decides for you |
+//! | watch it | [`event`] lists every metric; [`Sweeper`] keeps the gauges |
+//! | settle what is in doubt | [`Maintain::stuck`], [`Maintain::resolve`], [`Decision`] |
+//!
+//! This crate knows no web framework and no database.
 
 mod canonical;
 mod checkpoint;

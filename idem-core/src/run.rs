@@ -109,7 +109,7 @@ impl Run {
             | Ledger::Unsettled
             | Ledger::Corrupt => return Ok(()),
         };
-        self.heartbeat.lock().await.stop(within).await;
+        self.stop_heartbeat().await;
         let (store, claim, retention) = (&self.store, &*self.claim, self.policy.retention_span());
         let (name, result, done) = match end {
             End::Complete(kept) => {
@@ -139,9 +139,14 @@ impl Run {
         }
     }
 
+    /// Stops the renewals, and waits for the answer to the one that is under way.
+    pub(crate) async fn stop_heartbeat(&self) {
+        self.heartbeat.lock().await.stop(self.policy.settle_span()).await;
+    }
+
     /// Leaves the key to its lease: nothing is sent, the heartbeat stops.
     pub(crate) async fn leave(&self) {
-        self.heartbeat.lock().await.stop(self.policy.settle_span()).await;
+        self.stop_heartbeat().await;
         event::ended(&self.claim, "left", self.started.elapsed(), self.policy.lease_span());
         *self.ledger() = Ledger::Left;
     }

@@ -149,7 +149,7 @@ async fn mark(run: &Run, journal: &mut Journal) -> Result<(), Result<Answer, Err
     let Err(error) = settle(run.policy.settle_span(), "checkpoint", set).await else { return Ok(()) };
     let ledger = run.failed(&error);
     if matches!(ledger, Ledger::Lost) {
-        run.leave().await;
+        run.stop_heartbeat().await;
         return Err(Ok(LOST));
     }
     // The mark may stand though nothing ran. A higher number takes it back, also against a late landing of the mark.
