@@ -11,7 +11,7 @@ mod write;
 use std::time::{Duration, SystemTime};
 
 pub use record::{Record, RerunUntil, State};
-pub use write::{Command, check_renewal, check_resolve, check_span, write};
+pub use write::{Command, check_claim, check_renewal, check_resolve, check_span, write};
 
 use crate::{ClaimOutcome, ClaimRequest, OperationId, Origin, Sameness, StoreError, StoreErrorKind};
 
@@ -49,6 +49,9 @@ pub fn claim(
     now: SystemTime,
     fresh: OperationId,
 ) -> Transition<ClaimOutcome> {
+    if let Err(error) = check_claim(request) {
+        return Transition::refuse(error);
+    }
     let claimed = |record: Record, origin| {
         let claim = record.claim(origin);
         Transition::write(record, ClaimOutcome::Claimed(claim))

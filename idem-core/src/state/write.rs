@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use super::{Record, RerunUntil, State, Transition, renewed};
 use crate::{
-    AttemptId, Claim, Decision, MAX_SPAN, MIN_LEASE, RecoveryPoint, Rerun, StoreError, StoreErrorKind,
-    StoredResponse,
+    AttemptId, Claim, ClaimRequest, Decision, MAX_SPAN, MIN_LEASE, RecoveryPoint, Rerun, StoreError,
+    StoreErrorKind, StoredResponse,
 };
 
 /// A write after the claim, with what it shows.
@@ -211,6 +211,19 @@ fn holds(record: &Record, decision: &Decision) -> bool {
         | (Decision::Fail, State::InProgress | State::Completed { .. })
         | (Decision::Resume(_), State::Completed { .. } | State::Failed { .. }) => false,
     }
+}
+
+/// For stores: refuses a request whose spans were changed to ones that [`ClaimRequest::new`] refuses.
+///
+/// # Errors
+/// `Invalid`.
+pub fn check_claim(request: &ClaimRequest) -> Result<(), StoreError> {
+    check_span("claim", "retention", request.retention)?;
+    if (MIN_LEASE..=MAX_SPAN).contains(&request.lease) {
+        return Ok(());
+    }
+    Err(StoreError::new(StoreErrorKind::Invalid, "claim")
+        .because(format!("lease must be 1 ms to 10 years, in ms; seen={}", request.lease.as_millis())))
 }
 
 /// For stores: refuses a renewal that is neither zero nor 1 ms to ten years.
