@@ -89,11 +89,24 @@ impl Container {
             let mut connection = PgConnection::connect_with(&options).await?;
             connection.ping().await
         };
-        let bounded = async || timeout(Duration::from_secs(5), answers()).await;
-        let answered = poll(READY_WITHIN, || DOCKER.block_on(bounded()).ok()?.ok());
-        answered.ok_or_else(|| ServerError::Container {
-            reason: format!("the server did not answer; its log: {}", self.log()),
-        })
+        let look = async || match timeout(Duration::from_secs(5), answers()).await {
+            Ok(Ok(())) => Some(true),
+            // A server that has ended will not answer later either.
+            Ok(Err(_)) | Err(_) => (!self.is_running().await).then_some(false),
+        };
+        match poll(READY_WITHIN, || DOCKER.block_on(look())) {
+            Some(true) => Ok(()),
+            Some(false) | None => Err(ServerError::Container {
+                reason: format!("the server does not answer; its log: {}", self.log()),
+            }),
+        }
+    }
+
+    async fn is_running(&self) -> bool {
+        match &self.running {
+            Some(container) => container.is_running().await.unwrap_or(false),
+            None => false,
+        }
     }
 
     pub(crate) fn options(&self) -> PgConnectOptions {

@@ -17,8 +17,10 @@ use crate::{Builder, Database, ServerError, container::Container, database, loca
 ///
 /// Where there is no server, with the command that installs one: a test that cannot run fails.
 pub fn postgres() -> &'static Postgres {
-    static SHARED: OnceLock<Postgres> = OnceLock::new();
-    SHARED.get_or_init(|| Postgres::builder().find().unwrap_or_else(|error| panic!("{error}")))
+    // The failure is kept too: what one test could not find, a hundred others need not wait for.
+    static SHARED: OnceLock<Result<Postgres, ServerError>> = OnceLock::new();
+    let found = SHARED.get_or_init(|| Postgres::builder().find());
+    found.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A Postgres server. One that was started here ends, with its data, when this is dropped.
@@ -105,7 +107,8 @@ impl Postgres {
     }
 
     /// Sends `SIGKILL` to every process of the server, as a crash of the machine's operating system would look
-    /// to its clients. All of them are gone when this returns; [`start`](Self::start) recovers the data.
+    /// to its clients. All of them are gone when this returns; [`start`](Self::start) recovers the data. (In a
+    /// container Docker asks it to stop first, and kills it in the same moment.)
     ///
     /// # Panics
     ///
