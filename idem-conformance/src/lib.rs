@@ -13,12 +13,14 @@ mod bench;
     reason = "a case fails by panicking, whatever it met instead of the one answer it needs"
 )]
 mod cases;
+mod fault;
 mod harness;
 mod judge;
 mod step;
 mod suite;
 
 pub use async_trait::async_trait;
+pub use fault::{Call, Delayed, Faulty, Held};
 pub use harness::Harness;
 #[doc(hidden)]
 pub use suite::run_alone as __run_alone;
