@@ -1,8 +1,15 @@
 //! The list of cases: the one place that names them all, with what each holds a store to.
 
+mod admin;
+mod checkpoint;
 mod claim;
+mod complete;
+mod failure;
 mod fence;
+mod fingerprint;
 mod lease;
+mod replay;
+mod resolve;
 mod sweep;
 
 use crate::{Case, bench::Bench};
@@ -71,6 +78,101 @@ macro_rules! __every_case {
                 fence_stops_a_late_checkpoint "a checkpoint that meets the end lands before it or not at all"
                 fence_survives_a_decision "after a decision no write of the old owner changes a byte"
             }
+            complete {
+                complete_ends_with_the_answer "a completion stores the answer that every later claim gets"
+                complete_is_visible_before_it_returns "a completion that was answered is there for every other connection"
+                complete_again_keeps_the_first "a second completion by the same owner is fine, keeps the first answer and writes nothing"
+                complete_after_a_release_is_lost "what was released is not completed afterwards"
+                complete_by_another_owner_is_lost "a completion is never taken for another owner's, not even with the same answer"
+                complete_takes_an_open_effect "an operation may end with an answer while an effect is open"
+                complete_settles_what_is_in_doubt "a slow owner that still has the fence may complete what is in doubt"
+                complete_is_kept_from_the_end "an answer is kept for its retention from the end, however long the work took"
+                complete_never_shrinks_what_was_promised "a completion never shortens what the claim promised to keep"
+                complete_keeps_the_rest_of_the_record "a completion changes state, version and expiry and nothing else"
+                complete_twice_at_once_keeps_one "of two completions by one owner at once one answer is stored and both are told so"
+                complete_takes_the_longest_retention "an answer can be kept for ten years"
+                complete_refuses_absurd_retention "a retention above ten years is refused, and the claim stays good"
+            }
+            replay {
+                replay_is_the_same_every_time "every replay is the stored answer"
+                replay_writes_nothing "a replay does not touch the record, nor extend its retention"
+                replay_lasts_as_long_as_retention "an answer is replayed until its retention is over and not after, swept or not"
+                replay_keeps_every_byte_of_the_body "a body comes back byte for byte: empty, NUL, not UTF-8, JSON with repeated names"
+                replay_takes_a_large_body "a body of 1 MiB comes back whole"
+                replay_tells_no_body_from_an_empty_one "204, an empty 200, null and an empty object are different answers"
+                replay_keeps_headers_as_they_were "headers keep order, repetition, empty values and bytes that are not ASCII"
+                replay_keeps_the_status "every final status comes back as it was"
+                replay_is_of_the_owner_that_ended_it "the answer is the one of the owner whose completion was taken"
+                replay_is_whole_or_not_there "a claim that meets a completion sees the whole answer or none"
+            }
+            fingerprint {
+                fingerprint_of_another_request_waits_for_nobody "another request with the key of work in progress is a mismatch at once"
+                fingerprint_of_another_request_takes_nothing_over "another request does not take a stale record over"
+                fingerprint_of_another_request_is_not_in_doubt "another request with a key in doubt is a mismatch"
+                fingerprint_of_another_request_sees_no_answer "another request is never given the stored answer"
+                fingerprint_of_another_request_retries_nothing "another request does not retry what was released"
+                fingerprint_counts_even_for_the_owner "an attempt id does not excuse another fingerprint"
+                fingerprint_refusals_write_nothing "a mismatch changes no byte of the record, in whatever state it is"
+                fingerprint_that_expired_binds_nobody "after its retention a key may stand for another request"
+                fingerprint_of_an_older_version_is_accepted "a record of an older version is claimed by requests that carry it, and keeps its fingerprint"
+                fingerprint_of_an_older_version_still_differs "a record is compared with the request's fingerprint of its own version"
+                fingerprint_of_an_unknown_version_is_unavailable "a record of a version that the request does not carry is neither a mismatch nor a replay"
+                fingerprint_keeps_all_its_bytes "all 33 bytes of a fingerprint are kept and compared"
+                fingerprint_of_the_winner_decides "of two requests that race for one key the loser is a mismatch"
+                fingerprint_is_compared_by_the_write "a mismatch that races a takeover and a renewal is still a mismatch"
+            }
+            checkpoint {
+                checkpoint_is_kept_whole "a recovery point comes back whole: name, bytes and number up to their limits"
+                checkpoint_changes_nothing_else "a checkpoint touches neither lease nor expiry"
+                checkpoint_numbers_may_skip "checkpoint numbers may skip"
+                checkpoint_again_is_taken_for_itself "a checkpoint that is sent again is fine and writes nothing"
+                checkpoint_number_is_used_once "another point under a used number is refused"
+                checkpoint_late_undoes_nothing "a checkpoint that arrives late never undoes a later one"
+                checkpoint_numbers_run_over_all_owners "numbers run on over takeovers and retries"
+                checkpoint_after_the_end_is_lost "a record that has ended takes no checkpoint, not even its last one again"
+                checkpoint_refuses_an_absurd_window "a time to run again above ten years is refused"
+                checkpoint_until_lets_run_again_in_time "a new owner may run a marked effect again until its time is over, then it is in doubt"
+                checkpoint_until_keeps_the_earlier_end "of two ends of the time to run again the earlier counts"
+                checkpoint_never_is_in_doubt_once_stale "an effect that may not run again is in doubt once the lease is over, and stays so"
+                checkpoint_never_is_not_softened "no later mark or result makes an open effect runnable again"
+                checkpoint_always_closes_the_effect "once its result is recorded the operation may be taken over again"
+                checkpoint_again_leaves_the_time "marking an effect again keeps the time to run it"
+                checkpoint_again_can_be_too_late "marking an effect again after its time is refused, also when it is sent again"
+                checkpoint_keep_never_raises "a result beside another open mark does not reopen the time to run again"
+                checkpoint_doubt_dates_from_the_later_end "doubt dates from the later end of lease and time to run again"
+                checkpoint_survives_takeover_and_retry "an open mark stays open for the next owner"
+                checkpoint_pairs_of_one_owner_do_not_cross "of two checkpoints at once the higher number stands"
+            }
+            failure {
+                failure_frees_the_key_at_once "what was released is claimed again at once: the same operation, the next token"
+                failure_retry_has_one_winner "of many retries of a released record exactly one runs"
+                failure_keeps_the_recovery_point "a retry goes on from the last recovery point"
+                failure_keeps_the_rest_of_the_record "a release changes state, version and expiry and nothing else"
+                failure_again_is_the_same "a second release by the same owner is fine and writes nothing"
+                failure_after_completion_is_lost "what was completed is not released afterwards"
+                failure_is_refused_while_an_effect_is_open "an unknown outcome never becomes a failure"
+                failure_is_taken_after_the_effect_was_withdrawn "an effect that is known not to have happened may be released"
+                failure_past_the_lease_is_taken "an owner whose lease is over may release, if nobody took it over"
+                failure_is_kept_from_its_end "a released record is kept for its retention from the end, and never shorter than promised"
+                failure_refuses_absurd_retention "a retention above ten years is refused, and the claim stays good"
+                failure_meets_a_mark_in_one_order "a release that meets a mark never frees a marked effect"
+            }
+            resolve {
+                resolve_completes "what is in doubt can be ended with an answer"
+                resolve_fails_and_the_next_starts_anew "what is in doubt can be declared not done: no recovery point is left, its number stays used"
+                resolve_resumes_and_the_next_goes_on "what is in doubt can be given a result, and the next claim goes on from there"
+                resolve_again_is_the_same "a decision that is sent again is recognised and writes nothing"
+                resolve_by_another_decision_is_lost "a second, different decision is lost"
+                resolve_settles_only_what_is_in_doubt "what is at work, runnable or ended is nobody's to decide"
+                resolve_is_lost_when_the_record_moved "a decision about a record that has moved since is lost, and a renewal moves it"
+                resolve_is_of_one_operation "a decision about another operation or key is lost"
+                resolve_shuts_the_old_owner_out "after a decision neither a write nor a claim of the old owner's is recognised"
+                resolve_numbers_a_resumption "a resumption has to be numbered one above the last checkpoint"
+                resolve_counts_retention_from_the_decision "what was decided is kept for its retention from then on"
+                resolve_refuses_absurd_retention "a retention above ten years is refused"
+                resolve_by_two_lets_one_decide "of two decisions at once exactly one is taken"
+                resolve_meets_a_late_owner "a decision that meets a late write of the owner's comes before or after it"
+            }
             sweep {
                 sweep_deletes_what_outlived_its_retention "a sweep deletes what ended and outlived its retention, and says how many"
                 sweep_keeps_what_is_retained "a sweep keeps what is still retained"
@@ -83,6 +185,18 @@ macro_rules! __every_case {
                 sweep_keeps_what_is_claimed_meanwhile "a sweep that meets a claim of an expired record does not delete the new operation"
                 sweep_and_a_late_write_do_not_meet "a late write that meets a sweep brings nothing back"
                 sweep_of_nothing_deletes_nothing "a sweep of an empty store, or with a limit of zero, deletes nothing"
+            }
+            admin {
+                admin_find_of_nothing_is_nothing "an unknown key has no record"
+                admin_find_changes_nothing "looking at a record changes nothing, stale or expired"
+                admin_find_sees_what_others_wrote "a look sees what another connection wrote"
+                admin_stuck_lists_the_longest_first "what is stuck is listed longest first, at most the limit"
+                admin_stuck_says_for_how_long "the list says for how long, by the store's clock"
+                admin_stuck_tells_what_is_in_doubt "the list tells what waits for a decision from what the next claim takes over"
+                admin_stuck_leaves_out_the_rest "what is at work or has ended is not stuck"
+                admin_stuck_sees_a_hand_on "what was handed on is stuck until somebody claims it"
+                admin_stuck_changes_nothing "listing changes nothing"
+                admin_notice_of_an_end_changes_nothing "the notice of an end changes no record"
             }
         }
     };
