@@ -1,6 +1,8 @@
 //! The list of cases: the one place that names them all, with what each holds a store to.
 
 mod admin;
+mod ambiguity;
+mod cancel;
 mod checkpoint;
 mod claim;
 mod complete;
@@ -10,6 +12,7 @@ mod fingerprint;
 mod lease;
 mod replay;
 mod resolve;
+mod scene;
 mod sweep;
 
 use crate::{Case, bench::Bench};
@@ -185,6 +188,42 @@ macro_rules! __every_case {
                 sweep_keeps_what_is_claimed_meanwhile "a sweep that meets a claim of an expired record does not delete the new operation"
                 sweep_and_a_late_write_do_not_meet "a late write that meets a sweep brings nothing back"
                 sweep_of_nothing_deletes_nothing "a sweep of an empty store, or with a limit of zero, deletes nothing"
+            }
+            ambiguity {
+                ambiguity_of_a_first_claim_is_settled "a first claim whose request or reply was lost is settled by sending it again"
+                ambiguity_of_an_expired_claim_is_settled "a claim of an expired record that was lost wipes it once"
+                ambiguity_of_a_retry_is_settled "a retry that was lost raises the token once"
+                ambiguity_of_a_takeover_is_settled "a takeover that was lost raises the token once"
+                ambiguity_of_a_renewal_is_settled "a renewal or hand-on that was lost can be sent again"
+                ambiguity_of_a_checkpoint_is_settled "a checkpoint that was lost is written once"
+                ambiguity_of_a_completion_is_settled "a completion that was lost stores one answer, and its owner is told that it is his"
+                ambiguity_of_a_release_is_settled "a release that was lost can be sent again"
+                ambiguity_of_a_decision_is_settled "a decision that was lost can be sent again"
+                ambiguity_of_a_sweep_is_settled "a sweep that was lost can be sent again"
+                ambiguity_of_a_phase_is_settled_by_its_claim "an unknown commit is settled by sending the claim again: the number of the last checkpoint tells"
+                ambiguity_late_claim_takes_nothing "a claim that arrives late waits or is answered like any other"
+                ambiguity_late_takeover_meets_a_renewal "a takeover that arrives after a renewal takes nothing over"
+                ambiguity_late_claim_holds_for_one_lease "a claim that arrives on a free key, with nobody waiting for it, holds it for one lease under a new operation"
+                ambiguity_late_renewal_lands_nowhere "a renewal that arrives late changes nothing"
+                ambiguity_late_checkpoint_lands_nowhere "a checkpoint that arrives late changes nothing"
+                ambiguity_late_completion_lands_nowhere "a completion that arrives late changes nothing"
+                ambiguity_late_release_lands_nowhere "a release that arrives late changes nothing"
+                ambiguity_late_decision_lands_nowhere "a decision that arrives late changes nothing"
+                ambiguity_late_sweep_keeps_the_living "a sweep that arrives late judges again what it deletes"
+                ambiguity_in_a_crowd_has_one_winner "of many claims that are sent again at once only the one that landed first has the key"
+            }
+            cancel {
+                cancel_of_a_first_claim "a first claim may be dropped at any await and sent again"
+                cancel_of_an_expired_claim "a claim of an expired record may be dropped at any await and sent again"
+                cancel_of_a_retry "a retry may be dropped at any await and sent again"
+                cancel_of_a_takeover "a takeover may be dropped at any await and sent again"
+                cancel_of_a_renewal "a renewal or hand-on may be dropped at any await and sent again"
+                cancel_of_a_checkpoint "a checkpoint may be dropped at any await and sent again"
+                cancel_of_a_completion "a completion may be dropped at any await and sent again"
+                cancel_of_a_release "a release may be dropped at any await and sent again"
+                cancel_of_a_decision "a decision may be dropped at any await and sent again"
+                cancel_of_a_sweep "a sweep may be dropped at any await and sent again"
+                cancel_of_a_hundred_leaves_the_store_answering "dropped calls use up no connection, lock or permit"
             }
             admin {
                 admin_find_of_nothing_is_nothing "an unknown key has no record"
