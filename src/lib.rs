@@ -6,6 +6,28 @@
 //! both requests get the same answer, byte for byte, and the work happens once, while processes die, connections drop
 //! at COMMIT and clients hang up.
 //!
+//! ```
+//! use axum::{Router, body::Body, extract::Request, http::header::AUTHORIZATION, routing::post};
+//! use idem::{Engine, IdempotencyLayer, MemoryStore, Policy, Scope};
+//! use tower::ServiceExt as _;
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+//! let engine = Engine::new(MemoryStore::new());
+//! let idem = IdempotencyLayer::new(engine, Policy::resumable(), |parts| {
+//!     // Whose key it is: a real server takes this from what its authentication layer found.
+//!     Scope::new(parts.headers.get(AUTHORIZATION)?.to_str().ok()?).ok()
+//! });
+//! let app: Router = Router::new().route("/charges", post(async || "charged").layer(idem));
+//!
+//! let charge = || Request::post("/charges").header(AUTHORIZATION, "tenant 7").header("idempotency-key", "a3f7");
+//! let first = app.clone().oneshot(charge().body(Body::empty())?).await?;
+//! let retry = app.oneshot(charge().body(Body::empty())?).await?;
+//! assert_eq!((first.status(), retry.status()), (retry.status(), first.status()));
+//! assert_eq!(retry.headers()["idempotent-replayed"], "true");
+//! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Which crate when
 //!
 //! | feature | crate | for |

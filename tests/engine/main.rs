@@ -1,0 +1,16 @@
+//! The engine: one run, whatever happens around it.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    reason = "tests own their tasks and end on the first surprise"
+)]
+
+mod draining;
+mod ends;
+mod heartbeat;
+mod opaque;
+mod rig;
+mod telemetry;
+mod unknown;
+mod waiting;
