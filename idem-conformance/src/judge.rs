@@ -80,7 +80,8 @@ fn fresh(old: Option<&Record>, new: Option<&Record>, step: &Step, reply: &Reply)
     Ok(())
 }
 
-fn agree(seen: &Reply, early: &Reply, late: &Reply, window: Window) -> bool {
+/// Whether the answer that was seen lies between the two.
+pub(crate) fn agree(seen: &Reply, early: &Reply, late: &Reply, window: Window) -> bool {
     match (seen, early, late) {
         (Reply::Claim(Ok(seen)), Reply::Claim(Ok(early)), Reply::Claim(Ok(late))) => {
             same_outcome(seen, early, late, window)

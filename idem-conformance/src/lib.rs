@@ -16,6 +16,12 @@ mod cases;
 mod fault;
 mod harness;
 mod judge;
+#[expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a walk is test code, and its own constants are valid"
+)]
+pub mod lockstep;
 mod step;
 mod suite;
 
