@@ -7,6 +7,12 @@
 
 #![expect(unexpected_cfgs, reason = "both are set by this test alone")]
 #![expect(dead_code, reason = "compiled, never run")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test's helpers fail like the test itself"
+)]
 
 mod operation;
 mod store;
