@@ -4,7 +4,10 @@ use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use http::request::Parts;
 use idem_core::Operation;
 
-use crate::{Rejection, slot::Slot};
+use crate::{
+    Rejection,
+    slot::{Slot, take_operation},
+};
 
 /// The operation of this request; taking it makes the key required.
 ///
@@ -30,8 +33,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Idempotent {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
-        let slot = parts.extensions.get::<Slot>().ok_or(Rejection::NotLayered)?;
-        slot.take()?.map(Self).ok_or(Rejection::MissingKey)
+        take_operation(&parts.extensions)?.map(Self).ok_or(Rejection::MissingKey)
     }
 }
 
@@ -39,10 +41,9 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for Idempotent {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Rejection> {
-        let slot = parts.extensions.get::<Slot>().ok_or(Rejection::NotLayered)?;
-        if !slot.is_covered() {
+        if parts.extensions.get::<Slot>().is_some_and(|slot| !slot.is_covered()) {
             return Ok(None);
         }
-        Ok(slot.take()?.map(Self))
+        Ok(take_operation(&parts.extensions)?.map(Self))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`IdempotencyLayer`] reads the key from a request, runs the service inside once for it, stores the answer, and gives
 //! every retry that answer: same status, same kept headers, same bytes. It works with any service of HTTP requests. With
-//! the feature `axum`, a handler can take the `Idempotent` operation and end it itself.
+//! the feature `axum`, a handler can take the `Idempotent` operation and end it itself; elsewhere, [`take_operation`] gives it.
 //!
 //! # What it decides, in this order
 //!
@@ -25,7 +25,8 @@
 //!     or with trailers) is sent whole to its caller. Retries get 409 `response-not-kept`; nothing runs twice.
 //!
 //! Every answer of the library's own is a [`Rejection`]: `application/problem+json` with a type per cause, never stored,
-//! never cached, without the replay marker.
+//! never cached, without the replay marker. It is counted in `idem_rejections_total` by its `cause`; a wiring
+//! fault is logged as an error.
 //!
 //! # Where it belongs
 //!
@@ -73,3 +74,4 @@ pub use replay::IDEMPOTENT_REPLAYED;
 #[cfg(feature = "axum")]
 pub use reply::{Reply, stored};
 pub use service::Idempotency;
+pub use slot::take_operation;

@@ -2,9 +2,44 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use idem_core::{Completed, Ending, Operation, Released};
+use http::Extensions;
+use idem_core::{Ending, Operation};
 
 use crate::Rejection;
+
+/// The operation of a request, for services that are not axum handlers; nothing if the request has no key.
+///
+/// It can be taken once. What the service answers after it ended the operation does not matter: the committed answer is
+/// sent.
+///
+/// # Errors
+/// [`Rejection::NotLayered`] if no layer covers the request; [`Rejection::TakenTwice`]. Answer with
+/// [`Rejection::problem`].
+///
+/// ```
+/// use std::convert::Infallible;
+/// use http::{Request, Response};
+/// use http_body_util::Full;
+/// use idem_core::StoredResponse;
+/// use idem_http::{Problem, take_operation};
+///
+/// type Body = Full<bytes::Bytes>;
+///
+/// async fn charge(request: &Request<Body>) -> Result<Response<Body>, Problem> {
+///     if let Some(op) = take_operation(request.extensions())? {
+///         let _committed = op.complete(StoredResponse::json(201, "charged")?).await?;
+///     }
+///     Ok(Response::default())
+/// }
+///
+/// async fn serve(request: Request<Body>) -> Result<Response<Body>, Infallible> {
+///     Ok(charge(&request).await.unwrap_or_else(|problem| problem.response()))
+/// }
+/// # let _service = tower::service_fn(serve);
+/// ```
+pub fn take_operation(extensions: &Extensions) -> Result<Option<Operation>, Rejection> {
+    extensions.get::<Slot>().ok_or(Rejection::NotLayered)?.take()
+}
 
 /// In the extensions of every request that came through a layer.
 ///
@@ -43,12 +78,7 @@ impl Slot {
         !matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), Content::NotCovered)
     }
 
-    /// The operation, or nothing if the request has no key.
-    ///
-    /// # Errors
-    /// [`Rejection::NotLayered`] if no layer covers the request; [`Rejection::TakenTwice`].
-    #[cfg_attr(not(feature = "axum"), expect(dead_code, reason = "taken by the axum extractor"))]
-    pub(crate) fn take(&self) -> Result<Option<Operation>, Rejection> {
+    fn take(&self) -> Result<Option<Operation>, Rejection> {
         let mut content = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*content {
             Content::NotCovered => Err(Rejection::NotLayered),
@@ -76,14 +106,16 @@ impl Proof {
     }
 }
 
-impl From<Completed> for Proof {
-    fn from(completed: Completed) -> Self {
+#[cfg(feature = "axum")]
+impl From<idem_core::Completed> for Proof {
+    fn from(completed: idem_core::Completed) -> Self {
         Self { ending: Arc::new(Mutex::new(Some(completed.into()))), is_placeholder: true }
     }
 }
 
-impl From<Released> for Proof {
-    fn from(released: Released) -> Self {
+#[cfg(feature = "axum")]
+impl From<idem_core::Released> for Proof {
+    fn from(released: idem_core::Released) -> Self {
         Self { ending: Arc::new(Mutex::new(Some(released.into()))), is_placeholder: false }
     }
 }

@@ -16,5 +16,6 @@ mod ledger;
 mod readiness;
 mod same;
 mod stored;
+mod telemetry;
 mod wire;
 mod wiring;

@@ -1,5 +1,7 @@
 //! What is stored of an answer, and what comes back.
 
+use std::convert::Infallible;
+
 use axum::{
     Json, Router,
     body::Body,
@@ -9,6 +11,7 @@ use axum::{
     routing::post,
 };
 use bytes::Bytes;
+use http_body_util::BodyExt as _;
 use idem_core::StoredResponse;
 use idem_http::{Idempotent, Problem, Reply, stored};
 use proptest::prelude::*;
@@ -238,6 +241,41 @@ async fn an_end_by_the_handler_is_sent_with_the_cookies_of_its_reply() {
     );
     assert_eq!((first.header("set-cookie"), again.header("set-cookie")), (Some("session=1"), None));
     assert_eq!(first.header("content-type"), Some("application/json"));
+}
+
+/// Stands for a compression layer: "encodes" for clients that accept it.
+async fn compress(request: Request<Body>, next: Next) -> Response {
+    let accepts = request.headers().contains_key(header::ACCEPT_ENCODING);
+    let mut response = next.run(request).await;
+    if accepts {
+        let plain = std::mem::take(response.body_mut()).collect().await.expect("in memory").to_bytes();
+        *response.body_mut() = plain.iter().rev().copied().collect::<Vec<_>>().into();
+        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("reversed"));
+    }
+    response
+}
+
+#[tokio::test(start_paused = true)]
+async fn w02_b046_compression_further_out_encodes_each_retry_as_it_asks() {
+    let accepting = || {
+        let mut request = keyed("k");
+        request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("reversed"));
+        request
+    };
+    let bench = Bench::new();
+    let outside = bench.app(bench.resumable(), |_| "abc").layer(middleware::from_fn(compress));
+    assert_eq!(send(&outside, accepting()).await.text(), "cba");
+    let plain = send(&outside, keyed("k")).await;
+    assert_eq!((plain.text(), plain.header("content-encoding"), plain.is_replay()), ("abc", None, true));
+
+    // Further in, a client that did not ask for it gets the first client's encoding: announced, but not its choice.
+    let bench = Bench::new();
+    let route =
+        post(async || "abc").layer::<_, Infallible>(middleware::from_fn(compress)).layer(bench.resumable());
+    let inside = Router::new().route("/charges", route);
+    assert_eq!(send(&inside, accepting()).await.text(), "cba");
+    let replay = send(&inside, keyed("k")).await;
+    assert_eq!((replay.text(), replay.header("content-encoding")), ("cba", Some("reversed")));
 }
 
 #[tokio::test(start_paused = true)]
