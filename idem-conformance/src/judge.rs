@@ -4,6 +4,9 @@
 //! that a step wrote must lie between what would have been written at the one and at the other, and every time that it
 //! does not write must be the very same.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::{Duration, SystemTime};
 
 use idem_core::{AttemptId, ClaimOutcome, OperationId, Origin, Record, RerunUntil, State, StoredResponse};
