@@ -1,1 +1,31 @@
-//! idem-postgres
+//! Keys in Postgres: the record of truth.
+//!
+//! Every call is one statement of its own, at whatever isolation level the database has; takeovers, retries of failed
+//! operations, reclaims of expired records and re-issues take two. No connection is held between two calls, and nothing
+//! depends on session state, so a pooler in transaction mode may stand in between
+//! ([`Settings::unnamed_statements`]). Postgres 14 to 18.
+//!
+//! ```no_run
+//! # async fn open() -> Result<(), Box<dyn std::error::Error>> {
+//! use idem_postgres::PostgresStore;
+//!
+//! let store = PostgresStore::connect("postgres://localhost/shop").await?;
+//! store.migrate().await?;
+//! store.check().await?;
+//! # Ok(()) }
+//! ```
+
+mod call;
+mod check;
+mod claim;
+mod error;
+mod maintain;
+mod migrate;
+mod row;
+mod settings;
+mod sql;
+mod store;
+
+pub use check::{Checked, Warning};
+pub use settings::Settings;
+pub use store::PostgresStore;

@@ -1,0 +1,231 @@
+//! The store: `KeyStore` over one pool.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use idem_core::{
+    Claim, ClaimOutcome, ClaimRequest, KeyStore, RecoveryPoint, Rerun, StoreError, StoreErrorKind,
+    StoredResponse,
+    state::{check_renewal, check_span},
+};
+use sqlx::{
+    SqlStr,
+    postgres::{PgPool, PgPoolOptions, PgRow},
+};
+use uuid::Uuid;
+
+use crate::{
+    call::{Bound, rows},
+    claim,
+    error::Failure,
+    row::{Columns, bigint, micros},
+    settings::Settings,
+    sql::Sql,
+};
+
+/// How often a statement that met a conflict, or a row that changed under it, is sent again before its caller is told.
+const ATTEMPTS: usize = 16;
+
+/// Keys in a Postgres table; clones share the pool.
+///
+/// # Cancel safety
+///
+/// A dropped call may still happen. Its connection is closed, not returned, so that it cannot hold up another call.
+#[derive(Clone)]
+pub struct PostgresStore {
+    pub(crate) pool: PgPool,
+    pub(crate) settings: Settings,
+    pub(crate) sql: Arc<Sql>,
+}
+
+impl PostgresStore {
+    /// A store over a pool of yours, with the default [`Settings`].
+    pub fn new(pool: PgPool) -> Self {
+        Self::with(pool, Settings::new())
+    }
+
+    /// A store over a pool of yours.
+    pub fn with(pool: PgPool, settings: Settings) -> Self {
+        let sql = Arc::new(Sql::of(&settings.qualified()));
+        Self { pool, settings, sql }
+    }
+
+    /// A store with a pool of its own, of at most 32 connections that are not tested before each call: a stale one costs
+    /// an unknown outcome, which is settled by sending the call again.
+    ///
+    /// # Errors
+    /// `Unavailable` if no connection can be made; `Invalid` if the URL is none.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let pool = PgPoolOptions::new()
+            .max_connections(32)
+            .acquire_timeout(Duration::from_secs(5))
+            .test_before_acquire(false)
+            .connect(url)
+            .await
+            .map_err(|error| {
+                let is_url = matches!(error, sqlx::Error::Configuration(_));
+                let kind = if is_url { StoreErrorKind::Invalid } else { StoreErrorKind::Unavailable };
+                StoreError::new(kind, "connect").with_source(error)
+            })?;
+        Ok(Self::new(pool))
+    }
+
+    /// The pool, for statements of your own.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// The name and the text of every statement, for measuring and preparing them by hand. No stable interface.
+    #[doc(hidden)]
+    pub fn statements(&self) -> Vec<(&'static str, String)> {
+        self.sql.each().map(|(name, text)| (name, text.to_owned())).into()
+    }
+
+    /// Sends one statement once.
+    pub(crate) async fn send<'q>(
+        &self,
+        operation: &'static str,
+        sql: &SqlStr,
+        bind: impl FnOnce(Bound<'q>) -> Bound<'q> + Send,
+    ) -> Result<Result<Vec<PgRow>, Failure>, StoreError> {
+        rows(&self.pool, &self.settings, operation, sql, bind).await
+    }
+
+    /// Sends one statement until it is answered by something else than a conflict of transactions.
+    pub(crate) async fn answer<'q>(
+        &self,
+        operation: &'static str,
+        sql: &SqlStr,
+        bind: impl Fn(Bound<'q>) -> Bound<'q> + Send + Sync,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        for _ in 1..ATTEMPTS {
+            match self.send(operation, sql, &bind).await? {
+                Ok(rows) => return Ok(rows),
+                Err(Failure::Again(_)) => tokio::task::yield_now().await,
+                Err(failure) => return Err(failure.into_error(operation)),
+            }
+        }
+        self.send(operation, sql, &bind).await?.map_err(|failure| failure.into_error(operation))
+    }
+
+    /// A fenced write, answered by its own verdict; no row means that the fence is not current.
+    async fn write<'q>(
+        &self,
+        operation: &'static str,
+        sql: &SqlStr,
+        bind: impl Fn(Bound<'q>) -> Bound<'q> + Send + Sync,
+    ) -> Result<(), StoreError> {
+        for _ in 0..ATTEMPTS {
+            let rows = self.answer(operation, sql, &bind).await?;
+            let Some(row) = rows.first() else {
+                return Err(StoreError::new(StoreErrorKind::ClaimLost, operation));
+            };
+            match (operation, Columns::of(row, operation).value::<&str>("verdict")?) {
+                (_, "written" | "same") | ("complete", "completed") | ("release", "failed") => return Ok(()),
+                (_, "too_late") => return Err(StoreError::new(StoreErrorKind::TooLate, operation)),
+                (_, "used") => {
+                    return Err(StoreError::new(StoreErrorKind::Invalid, operation)
+                        .because("its number is already used"));
+                }
+                (_, "open") => {
+                    return Err(
+                        StoreError::new(StoreErrorKind::Invalid, operation).because("an effect is open")
+                    );
+                }
+                (_, "lost" | "completed" | "failed") => {
+                    return Err(StoreError::new(StoreErrorKind::ClaimLost, operation));
+                }
+                // The row changed while the statement waited for it.
+                (_, "in_progress") => {}
+                _ => return Err(Columns::of(row, operation).corrupt("an unknown status")),
+            }
+        }
+        Err(StoreError::new(StoreErrorKind::Unavailable, operation)
+            .because("the row changed under every attempt"))
+    }
+
+    pub(crate) async fn resolved<'q>(
+        &self,
+        bind: impl Fn(Bound<'q>) -> Bound<'q> + Send + Sync,
+    ) -> Result<(), StoreError> {
+        self.write("resolve", &self.sql.resolve, bind).await
+    }
+}
+
+/// Binds what every fenced write shows, `$1` to `$4`, and the lock timeout, `$5`.
+fn fenced<'q>(query: Bound<'q>, claim: &Claim, lock_timeout: &str) -> Bound<'q> {
+    query
+        .bind(claim.id().scope().as_str().to_owned())
+        .bind(claim.id().key().as_str().to_owned())
+        .bind(Uuid::from_bytes(claim.fence().operation.to_bytes()))
+        .bind(bigint(claim.fence().token))
+        .bind(lock_timeout.to_owned())
+}
+
+#[async_trait]
+impl KeyStore for PostgresStore {
+    async fn claim(&self, request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {
+        claim::claim(self, request).await
+    }
+
+    async fn renew(&self, claim: &Claim, lease: Duration) -> Result<(), StoreError> {
+        check_renewal(lease)?;
+        let wait = self.settings.lock_timeout_for((!lease.is_zero()).then_some(lease));
+        self.write("renew", &self.sql.renew, |query| fenced(query, claim, &wait).bind(micros(lease))).await
+    }
+
+    async fn checkpoint(&self, claim: &Claim, point: &RecoveryPoint, rerun: Rerun) -> Result<(), StoreError> {
+        let (name, window) = match rerun {
+            Rerun::Always => ("always", Duration::ZERO),
+            Rerun::Until(window) => ("until", window),
+            Rerun::Never => ("never", Duration::ZERO),
+            Rerun::Again => ("again", Duration::ZERO),
+            Rerun::Keep => ("keep", Duration::ZERO),
+        };
+        check_span("checkpoint", "window", window)?;
+        let wait = self.settings.lock_timeout_for(None);
+        self.write("checkpoint", &self.sql.checkpoint, |query| {
+            fenced(query, claim, &wait)
+                .bind(bigint(point.checkpoint()))
+                .bind(point.name().to_owned())
+                .bind(point.data().to_vec())
+                .bind(name)
+                .bind(micros(window))
+        })
+        .await
+    }
+
+    async fn complete(
+        &self,
+        claim: &Claim,
+        response: &StoredResponse,
+        retention: Duration,
+    ) -> Result<(), StoreError> {
+        check_span("complete", "retention", retention)?;
+        let (wait, headers) = (self.settings.lock_timeout_for(None), response.encode_headers());
+        self.write("complete", &self.sql.complete, |query| {
+            fenced(query, claim, &wait)
+                .bind(i16::try_from(response.status()).unwrap_or(i16::MAX))
+                .bind(headers.to_vec())
+                .bind(response.body().to_vec())
+                .bind(micros(retention))
+        })
+        .await
+    }
+
+    async fn release(&self, claim: &Claim, retention: Duration) -> Result<(), StoreError> {
+        check_span("release", "retention", retention)?;
+        let wait = self.settings.lock_timeout_for(None);
+        self.write("release", &self.sql.release, |query| fenced(query, claim, &wait).bind(micros(retention)))
+            .await
+    }
+
+    async fn ended(&self, _claim: &Claim) {}
+}
+
+/// Shows where the table is, nothing of the server's address.
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("table", &self.settings.qualified()).finish_non_exhaustive()
+    }
+}

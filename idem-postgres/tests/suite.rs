@@ -1,0 +1,32 @@
+//! Postgres passes the suite.
+
+mod rig;
+
+use std::{sync::Arc, time::Duration};
+
+use idem_conformance::Harness;
+use idem_core::Maintain;
+use rig::Rig;
+
+struct Postgres(Rig);
+
+#[idem_conformance::async_trait]
+impl Harness for Postgres {
+    async fn start() -> Self {
+        Self(Rig::new().await)
+    }
+
+    fn store(&self) -> Arc<dyn Maintain> {
+        Arc::new(self.0.store.clone())
+    }
+
+    async fn second(&self) -> Arc<dyn Maintain> {
+        Arc::new(self.0.another().await)
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.elapse(by).await;
+    }
+}
+
+idem_conformance::suite!(Postgres);
