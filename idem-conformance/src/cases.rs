@@ -49,7 +49,7 @@ macro_rules! __every_case {
                     "quotes, braces, wildcards and commands in a scope or key are only text"
                 claim_of_many_has_one_winner
                     "of many first claims at once exactly one takes the key, and the others see its lease"
-                claim_storm_is_answered "of 64 claims at once none gets an error"
+                claim_storm_is_answered "of 64 claims at once each is answered, at worst after being told to try again"
                 claim_of_an_expired_record_starts_anew
                     "a claim of an expired record is a new operation: token 1, no checkpoint, the next version"
                 claim_of_an_expired_record_has_one_winner
@@ -130,6 +130,8 @@ macro_rules! __every_case {
                     "an answer is kept for its retention from the end, however long the work took"
                 complete_never_shrinks_what_was_promised
                     "a completion never shortens what the claim promised to keep"
+                complete_for_no_time_is_over_at_once
+                    "a record is expired at the very end of its retention: one of zero is expired at once"
                 complete_keeps_the_rest_of_the_record
                     "a completion changes state, version and expiry and nothing else"
                 complete_twice_at_once_keeps_one
@@ -198,6 +200,8 @@ macro_rules! __every_case {
                 checkpoint_refuses_an_absurd_window "a time to run again above ten years is refused"
                 checkpoint_until_lets_run_again_in_time
                     "a new owner may run a marked effect again until its time is over, then it is in doubt"
+                checkpoint_until_now_is_over_now
+                    "a time to run again is over at its very end: one of zero is over at once"
                 checkpoint_until_keeps_the_earlier_end
                     "of two ends of the time to run again the earlier counts"
                 checkpoint_never_is_in_doubt_once_stale

@@ -142,6 +142,14 @@ pub(super) async fn checkpoint_until_lets_run_again_in_time(bench: &Bench) {
     assert!(matches!(bench.ask(&id).await, ClaimOutcome::InDoubt { .. }), "its time is over");
 }
 
+pub(super) async fn checkpoint_until_now_is_over_now(bench: &Bench) {
+    let (id, owner) = owned(bench).await;
+    bench.checkpoint(&owner, &point(1, "charging"), Rerun::Until(Duration::ZERO)).await.expect("checkpoint");
+    assert_eq!(bench.checkpoint(&owner, &point(2, "again"), Rerun::Again).await, TOO_LATE);
+    bench.hand_on(&owner).await;
+    assert!(matches!(bench.ask(&id).await, ClaimOutcome::InDoubt { .. }));
+}
+
 pub(super) async fn checkpoint_until_keeps_the_earlier_end(bench: &Bench) {
     let (id, owner) = owned(bench).await;
     bench.checkpoint(&owner, &point(1, "one"), Rerun::Until(LEASE * 5)).await.expect("checkpoint");

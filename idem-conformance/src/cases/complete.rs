@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use idem_core::{ClaimOutcome, MAX_SPAN, Record, Rerun, State, StoreErrorKind};
+use idem_core::{ClaimOutcome, MAX_SPAN, Origin, Record, Rerun, State, StoreErrorKind};
 
 use crate::{
     bench::{Bench, LEASE, MARGIN, RETENTION, answer, point, request},
@@ -108,6 +108,18 @@ pub(super) async fn complete_never_shrinks_what_was_promised(bench: &Bench) {
     let claimed = bench.record(&id).await.expect("there is a record").expires_at;
     assert_eq!(bench.write(Step::Complete(owner, answer("done"), Duration::ZERO)).await, Ok(()));
     assert_eq!(bench.record(&id).await.map(|record| record.expires_at), Some(claimed));
+}
+
+pub(super) async fn complete_for_no_time_is_over_at_once(bench: &Bench) {
+    for swept in [false, true] {
+        let id = bench.id();
+        let owner = bench.take(&id).await;
+        bench.elapse(RETENTION + LEASE + MARGIN).await;
+        assert_eq!(bench.write(Step::Complete(owner, answer("done"), Duration::ZERO)).await, Ok(()));
+        let origin = if swept { Origin::New } else { Origin::Expired };
+        assert_eq!(bench.store.sweep(u32::from(swept)).await.ok(), Some(u64::from(swept)));
+        assert_eq!(bench.take(&id).await.origin(), origin);
+    }
 }
 
 pub(super) async fn complete_keeps_the_rest_of_the_record(bench: &Bench) {
