@@ -59,3 +59,8 @@ pub use idem_http::*;
 pub use idem_memory::*;
 #[cfg(feature = "postgres")]
 pub use idem_postgres::*;
+
+/// The README's server compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
