@@ -119,3 +119,54 @@ impl<C> fmt::Debug for ResponseBody<C> {
         f.debug_struct("ResponseBody").field("read_bytes", &read).field("rest", &rest).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt as _, Full};
+
+    use super::*;
+
+    fn read_of(rest: Rest<Full<Bytes>>) -> ResponseBody<Full<Bytes>> {
+        ResponseBody::of(["", "12", "", "345"].map(Bytes::from).into(), rest)
+    }
+
+    #[test]
+    fn sizes_are_those_of_what_is_still_to_come() {
+        let full = || Full::from("6789");
+        assert_eq!(read_of(Rest::Ended).size_hint().exact(), Some(5));
+        assert_eq!(read_of(Rest::Body(full())).size_hint().exact(), Some(9));
+        let broken = read_of(Rest::Broken("planned by the test".into()));
+        assert_eq!(
+            (broken.size_hint().lower(), broken.size_hint().upper()),
+            (5, None),
+            "no length is promised"
+        );
+        assert!(!broken.is_end_stream() && !read_of(Rest::Ended).is_end_stream());
+        assert!(ResponseBody::<Full<Bytes>>::from(Bytes::new()).is_end_stream());
+        let trailed = ResponseBody::trailed(VecDeque::new(), HeaderMap::new(), Rest::Body(Full::from("")));
+        assert!(!trailed.is_end_stream(), "the trailers are still to come");
+    }
+
+    #[tokio::test]
+    async fn empty_chunks_are_not_sent_and_an_end_stays_an_end() {
+        let mut body = read_of(Rest::Body(Full::from("6789")));
+        for expected in ["12", "345", "6789"] {
+            assert_eq!(
+                body.frame().await.expect("a frame").expect("whole").into_data().expect("data"),
+                expected
+            );
+        }
+        assert!(body.frame().await.is_none());
+        assert!(body.frame().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn b056_an_error_comes_once_and_after_what_was_read() {
+        let mut body = read_of(Rest::Broken("planned by the test".into()));
+        for _ in 0..2 {
+            assert!(body.frame().await.expect("a frame").is_ok());
+        }
+        assert!(body.frame().await.expect("a frame").is_err());
+        assert!(body.frame().await.is_none());
+    }
+}

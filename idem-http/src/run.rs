@@ -134,15 +134,12 @@ impl Judge {
         C::Error: Into<BoxError>,
     {
         let not_kept = Ending::NotKept { status: parts.status.as_u16() };
-        // A switch of protocols has no final status; the bytes that follow are no answer.
-        let Ok(head) = self.stored(parts, Bytes::new()) else {
-            return (not_kept, ResponseBody::untouched(body));
-        };
-        if is_event_stream(parts) {
+        // What follows a switch of protocols is no answer, and a stream of events has no end to wait for.
+        if parts.status.is_informational() || is_event_stream(parts) {
             return (not_kept, ResponseBody::untouched(body));
         }
-        let limit = self.max_response.saturating_sub(head.size());
-        match buffer_response(body, limit, self.within).await {
+        // The engine has the last word on the size, with the headers; this bounds what is held in memory.
+        match buffer_response(body, self.max_response, self.within).await {
             Buffered::Partial(body) => (not_kept, body),
             Buffered::Whole(bytes) if self.contradicts_its_length(parts, bytes.len()) => {
                 let broken = Rest::Broken("the body is not as long as its content-length says".into());

@@ -8,6 +8,7 @@ use axum::{
     http::{Uri, header},
     routing::post,
 };
+use bytes::Bytes;
 use idem_conformance::Call;
 use idem_core::{Policy, StoreErrorKind};
 use idem_http::{MismatchStatus, Problem, Rejection};
@@ -203,7 +204,9 @@ async fn b050_a_rejection_has_one_form_whatever_the_client_accepts() {
 async fn l14_a_policy_that_contradicts_itself_runs_nothing() {
     let bench = Bench::new();
     let app = bench.app(bench.layer(Policy::resumable().retention(Duration::from_secs(1))), |_| "ran");
-    assert_eq!(send(&app, keyed("k")).await.problem(), "misconfigured");
+    let never_ending = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+    let request = charge().header("idempotency-key", "k").body(never_ending).expect("a request");
+    assert_eq!(send(&app, request).await.problem(), "misconfigured", "found before the body is read");
     assert_eq!((bench.runs(), bench.store.seen(Call::Claim)), (0, 0));
 }
 

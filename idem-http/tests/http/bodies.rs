@@ -2,7 +2,9 @@
 
 use std::{
     convert::Infallible,
+    pin::Pin,
     sync::{Arc, Mutex},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -13,10 +15,11 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
-use http_body::Frame;
+use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt as _, Limited, StreamBody};
 use idem_conformance::Call;
 use idem_core::Policy;
+use tokio::time::Instant;
 use tower::ServiceExt as _;
 
 use crate::bench::{Bench, Got, charge, keyed, poll_once, read, send};
@@ -168,7 +171,9 @@ async fn r12_b054_an_event_stream_is_never_buffered() {
             .body(streamed(events))
             .expect("valid")
     });
+    let asked = Instant::now();
     let response = app.clone().oneshot(keyed("k")).await.expect("infallible");
+    assert_eq!(asked.elapsed(), Duration::ZERO, "nothing is waited for");
     assert_eq!(bench.state("k").await, "completed", "with the tombstone, before the first event");
     let mut body = response.into_body();
     for event in ["data: 1\n\n", "data: 2\n\n"] {
@@ -251,6 +256,51 @@ async fn r12_a_switch_of_protocols_is_passed_on() {
     let app = bench.app(bench.resumable(), |_| crate::bench::status(101));
     assert_eq!(send(&app, keyed("k")).await.status, 101);
     assert_tombstone(&send(&app, keyed("k")).await, 101);
+}
+
+/// Says how long it will be, and never comes.
+struct Announced(u64);
+
+impl http_body::Body for Announced {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Pending
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_announces_too_much_is_not_waited_for() {
+    let bench = Bench::new();
+    let announcing = |bytes| sending(Body::new(Announced(bytes)));
+    let app = bench.app(bench.layer(Policy::resumable().max_response(8)).max_request(8), |_| {
+        Response::new(Body::new(Announced(9)))
+    });
+    let asked = Instant::now();
+    assert_eq!(send(&app, announcing(9)).await.problem(), "body-too-large");
+    assert_eq!(app.oneshot(keyed("k")).await.expect("infallible").status(), 200);
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_has_no_body_may_announce_the_one_it_stands_for() {
+    for code in [204, 304] {
+        let bench = Bench::new();
+        let app = bench.app(bench.resumable(), move |_| {
+            Response::builder().status(code).header("content-length", "5").body(Body::empty()).expect("valid")
+        });
+        assert_eq!(send(&app, keyed("k")).await.status, code);
+        assert!(send(&app, keyed("k")).await.is_replay());
+        assert_eq!(send(&app, keyed("k")).await.status, code, "kept");
+    }
 }
 
 #[tokio::test(start_paused = true)]

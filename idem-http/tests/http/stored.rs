@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     body::Body,
     http::{HeaderName, HeaderValue, Request, StatusCode, header},
     middleware::{self, Next},
@@ -15,6 +15,7 @@ use http_body_util::BodyExt as _;
 use idem_core::StoredResponse;
 use idem_http::{Idempotent, Problem, Reply, stored};
 use proptest::prelude::*;
+use tower::ServiceExt as _;
 
 use crate::bench::{Bench, keyed, send};
 
@@ -243,6 +244,16 @@ async fn an_end_by_the_handler_is_sent_with_the_cookies_of_its_reply() {
     assert_eq!(first.header("content-type"), Some("application/json"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_tells_the_layers_further_out_reaches_them() {
+    #[derive(Clone)]
+    struct Note(&'static str);
+    let bench = Bench::new();
+    let app = bench.app(bench.resumable(), |_| (Extension(Note("told")), "x"));
+    let response = app.oneshot(keyed("k")).await.expect("infallible");
+    assert_eq!(response.extensions().get::<Note>().map(|note| note.0), Some("told"));
+}
+
 /// Stands for a compression layer: "encodes" for clients that accept it.
 async fn compress(request: Request<Body>, next: Next) -> Response {
     let accepts = request.headers().contains_key(header::ACCEPT_ENCODING);
@@ -305,10 +316,8 @@ fn stored_takes_what_is_in_memory_and_refuses_the_rest() {
     assert!(made.headers().iter().any(|(name, value)| name == "location" && value == "/7"));
 
     assert!(stored(Json(Unserialisable)).is_err(), "it would be the answer for ever");
-    let stream = Body::new(http_body_util::StreamBody::new(futures_util::stream::pending::<
-        Result<http_body::Frame<Bytes>, std::io::Error>,
-    >()));
-    assert!(stored(Response::new(stream)).is_err());
+    let endless = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>("ready"));
+    assert!(stored(Response::new(Body::from_stream(endless))).is_err());
 }
 
 proptest! {

@@ -9,13 +9,15 @@ use axum::{
     http::Method,
     middleware::{self, Next},
     response::Response,
-    routing::any,
+    routing::{any, post},
 };
 use bytes::Bytes;
 use futures_util::stream;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use idem_conformance::Call;
+use idem_core::StoredResponse;
+use idem_http::Idempotent;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -146,6 +148,21 @@ async fn answers_without_a_body_have_none_on_the_wire() {
             assert_eq!(header(&answer, "content-length"), [""; 0]);
         }
     }
+}
+
+#[tokio::test]
+async fn the_framing_of_an_answer_that_is_not_sent_is_not_sent_either() {
+    let bench = Bench::new();
+    let handler = post(async |Idempotent(op): Idempotent| {
+        let answer = StoredResponse::new(201, "committed").expect("valid");
+        let _committed = op.complete(answer).await.expect("the store answers");
+        ([("content-length", "3"), ("x-other", "sent")], "abc")
+    });
+    let app = Router::new().route("/charges", handler.layer(bench.resumable()));
+    let wire = Wire::serve(bench, app).await;
+    let answer = wire.exchange(&post_charge("", "{}")).await;
+    assert!(answer.starts_with("HTTP/1.1 201 ") && answer.ends_with("\r\n\r\ncommitted"), "{answer}");
+    assert_eq!((header(&answer, "content-length"), header(&answer, "x-other")), (vec!["9"], vec!["sent"]));
 }
 
 #[tokio::test]
