@@ -92,6 +92,28 @@ async fn l09_renewals_that_fail_tell_the_work_before_the_lease_can_have_ended() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn l10_the_owner_counts_its_lease_from_when_it_asked_and_not_from_the_reply() {
+    let rig = Rig::new();
+    let mut claim = rig.faulty.hold_reply(Call::Claim);
+    for _ in 0..100 {
+        rig.faulty.fail(Call::Renew, StoreErrorKind::Unavailable);
+    }
+    let starting = tokio::spawn({
+        let rig = rig.clone();
+        async move { Slow::start(&rig, resumable().settle_within(LEASE)).await }
+    });
+    claim.arrived().await;
+    rig.elapse(LEASE * 2 / 3).await;
+    claim.release();
+    let slow = starting.await.expect("no panic");
+    while !slow.is_lost() {
+        assert!(rig.clock.now() < rig.record().await.lease_until, "the lease ended unnoticed");
+        rig.elapse(Duration::from_millis(250)).await;
+    }
+    assert!(executed(&slow.finish().await, "paid"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn l09_a_takeover_is_noticed_by_the_next_renewal() {
     let rig = Rig::new();
     let slow = Slow::start(&rig, resumable()).await;

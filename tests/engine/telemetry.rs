@@ -140,7 +140,7 @@ impl io::Write for Log {
 }
 
 #[test]
-fn v04_logs_name_records_by_digest_and_hold_no_secret() {
+fn b04_v04_logs_name_records_by_digest_and_hold_no_secret() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -170,5 +170,7 @@ fn v04_logs_name_records_by_digest_and_hold_no_secret() {
     });
     let log = String::from_utf8(log.0.lock().expect("no panic while logging").clone()).expect("text");
     assert!(log.contains("idem{key="), "nothing was logged: {log}");
+    // A run's span names its operation, its token and what the claim was answered.
+    assert!(log.contains("outcome=\"reissued\" operation=") && log.contains(" token=1}"), "{log}");
     assert!(!log.contains("secret"), "{log}");
 }
