@@ -1,14 +1,9 @@
-//! One event per decision, and no secret in any of them.
-
-use std::{
-    io,
-    sync::{Arc, Mutex},
-};
+//! One metric per decision.
 
 use idem::{Answer, Operation, StoreErrorKind, StoredResponse, Sweeper, conformance::Call};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
-use crate::rig::{LEASE, Rig, answer, opaque, pay, resumable, same};
+use crate::rig::{LEASE, Rig, opaque, pay, resumable};
 
 /// Runs `test` on this thread with a recorder of its own, and returns what was counted.
 fn counted(test: impl AsyncFnOnce(Rig)) -> Vec<(String, f64)> {
@@ -123,54 +118,4 @@ fn b03_a_run_is_measured_against_its_lease() {
     assert!((value(&metrics, "idem_run_lease_ratio") - 1.0).abs() < 0.1);
     assert!((value(&metrics, "idem_run_seconds") - 1.0).abs() < 0.1);
     assert!((value(&metrics, "idem_swept_total") - 1.0).abs() < 0.1);
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic while logging").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn b04_v04_logs_name_records_by_digest_and_hold_no_secret() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || writer.clone())
-        .with_ansi(false)
-        .finish();
-    tracing::subscriber::with_default(subscriber, || {
-        counted(async |rig| {
-            let id = idem::KeyId::new(
-                idem::Scope::new("scope-secret").expect("valid"),
-                "key-secret".parse().expect("valid"),
-            );
-            for kind in [StoreErrorKind::Unavailable, StoreErrorKind::Corrupt, StoreErrorKind::Invalid] {
-                rig.faulty.fail(Call::Claim, kind);
-                assert!(rig.engine.run(id.clone(), same(), &resumable(), pay).await.is_err());
-            }
-            rig.faulty.lose_reply(Call::Claim);
-            rig.faulty.lose_reply(Call::Complete);
-            let work = async |op: Operation| {
-                op.complete(answer(201, "body-secret").header("x", "header-secret")).await
-            };
-            for _ in 0..2 {
-                assert!(rig.engine.run(id.clone(), same(), &opaque(), work).await.is_ok());
-            }
-        })
-    });
-    let log = String::from_utf8(log.0.lock().expect("no panic while logging").clone()).expect("text");
-    assert!(log.contains("idem{key="), "nothing was logged: {log}");
-    // A run's span names its operation, its token and what the claim was answered.
-    assert!(log.contains("outcome=\"reissued\" operation=") && log.contains(" token=1}"), "{log}");
-    assert!(!log.contains("secret"), "{log}");
 }
