@@ -4,23 +4,31 @@ use idem::BoxError;
 
 use super::{
     scenarios::{self, Outcome},
-    world::World,
+    world::{Database, World},
 };
 
 /// Plays every scenario that this store can play, one line each.
 ///
 /// # Errors
 /// If one did not go as it must; the others are played all the same.
-pub(crate) async fn play() -> Result<(), BoxError> {
-    let world = World::start().await?;
+pub(crate) async fn play(database: Option<Database>) -> Result<(), BoxError> {
+    let (place, on_database) = (if database.is_some() { "Postgres" } else { "memory" }, database.is_some());
+    let world = World::start(database).await?;
     let mut failed = 0;
-    println!("keys in memory, charges in the gateway's own ledger");
+    println!("keys in {place}, charges in the gateway's own ledger");
     macro_rules! play {
         ($($scenario:ident)+) => {
             $(failed += print(stringify!($scenario), scenarios::$scenario(&world).await);)+
         };
     }
     scenarios::on_any_store!(play);
+    if on_database {
+        scenarios::on_a_database!(play);
+    } else {
+        println!(
+            "not played: killed servers and a failing database; they need --postgres or --store postgres://…"
+        );
+    }
     if failed > 0 { Err(format!("{failed} scenarios did not go as they must").into()) } else { Ok(()) }
 }
 

@@ -17,6 +17,10 @@ pub(crate) struct Provider {
 #[derive(Default)]
 struct Desk {
     mood: Mood,
+    /// The orders of all calls that arrived.
+    calls: Vec<String>,
+    /// How many callers are still on the line.
+    callers: usize,
     ledger: Vec<Entry>,
 }
 
@@ -35,6 +39,8 @@ pub(crate) enum Mood {
     Closed,
     /// Books at once and answers when it is prompt again.
     SlowToAnswer,
+    /// Books and answers when it is prompt again, if the caller is still there.
+    SlowToBook,
 }
 
 impl Provider {
@@ -56,14 +62,35 @@ impl Provider {
         self.desk.send_modify(|desk| desk.mood = mood);
     }
 
+    /// Waits until a call for this order has arrived.
+    pub(crate) async fn was_called(&self, reference: &str) {
+        until(&self.desk, |desk| desk.calls.iter().any(|called| called == reference)).await;
+    }
+
     /// Waits until this order is booked.
     pub(crate) async fn has_booked(&self, reference: &str) {
         until(&self.desk, |desk| desk.ledger.iter().any(|entry| entry.charge.reference == reference)).await;
     }
 
+    /// Waits until every caller has its answer or has gone.
+    pub(crate) async fn has_no_callers(&self) {
+        until(&self.desk, |desk| desk.callers == 0).await;
+    }
+
     /// How often this order was charged: what all of this is about.
     pub(crate) fn charges(&self, reference: &str) -> usize {
         self.desk.borrow().ledger.iter().filter(|entry| entry.charge.reference == reference).count()
+    }
+
+    /// Looks a charge up by our own reference, as a reconciler does.
+    pub(crate) fn find(&self, reference: &str) -> Option<Charge> {
+        self.desk
+            .borrow()
+            .ledger
+            .iter()
+            .map(|entry| &entry.charge)
+            .find(|charge| charge.reference == reference)
+            .cloned()
     }
 }
 
@@ -77,10 +104,12 @@ async fn charge(
     headers: HeaderMap,
     Json(order): Json<Order>,
 ) -> Result<(StatusCode, Json<Charge>), StatusCode> {
+    let _on_the_line = Caller::new(&desk, &order);
     let mood = desk.borrow().mood;
     match mood {
         Mood::Prompt | Mood::SlowToAnswer => {}
         Mood::Closed => return Err(StatusCode::SERVICE_UNAVAILABLE),
+        Mood::SlowToBook => until(&desk, |desk| desk.mood == Mood::Prompt).await,
     }
     let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).map(str::to_owned);
     let mut booked = None;
@@ -100,5 +129,24 @@ impl Desk {
         let charge = Charge { id, reference: order.reference.clone(), amount: order.amount };
         self.ledger.push(Entry { charge: charge.clone(), key });
         charge
+    }
+}
+
+/// A call that was not answered yet. Where the caller goes, the handler is dropped, and this with it.
+struct Caller(Arc<watch::Sender<Desk>>);
+
+impl Caller {
+    fn new(desk: &Arc<watch::Sender<Desk>>, order: &Order) -> Self {
+        desk.send_modify(|desk| {
+            desk.calls.push(order.reference.clone());
+            desk.callers += 1;
+        });
+        Self(Arc::clone(desk))
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.send_modify(|desk| desk.callers -= 1);
     }
 }

@@ -1,7 +1,9 @@
 //! What can go wrong between a client and its money, played over TCP; the demo prints them and the tests run them.
 
+mod crashes;
 mod requests;
 
+pub(crate) use crashes::*;
 pub(crate) use requests::*;
 
 use super::{client::Got, intent::Intent, world::World};
@@ -26,7 +28,14 @@ macro_rules! on_any_store {
     };
 }
 
-pub(crate) use on_any_store;
+/// Hands the names of the scenarios that need a database to a macro.
+macro_rules! on_a_database {
+    ($play:ident) => {
+        $play! { killed_after_the_charge killed_before_the_charge killed_and_resumed database_fails_under_load }
+    };
+}
+
+pub(crate) use {on_a_database, on_any_store};
 
 /// Ends a scenario that did not go as it must.
 fn must(holds: bool, what: &str) -> Result<(), BoxError> {

@@ -6,7 +6,7 @@ mod article;
 mod gateway;
 mod ours;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use idem::{Policy, policy::LEASE};
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use gateway::Gateway;
-use ours::{Memory, Place, Told, charge};
+use ours::{InPostgres, Memory, Place, Told, charge};
 
 const BOUND: Duration = Duration::from_secs(30);
 
@@ -94,7 +94,7 @@ async fn n07_a_claim_inside_the_request_s_transaction_holds_connections_and_char
 }
 
 /// Two requests at once: one works, the other is told so or gets the same answer.
-async fn two_at_once(place: &dyn Place) {
+async fn two_at_once(place: impl Place) {
     let gateway = Gateway::silent();
     gateway.answer();
     let (one, other) = (place.open().await, place.open().await);
@@ -112,13 +112,17 @@ async fn two_at_once(place: &dyn Place) {
 }
 
 /// A process dies between the charge and the commit, with retries under way; returns what a retry is then told.
-async fn crash(place: &dyn Place, policy: Policy, provider_key: Option<&'static str>) -> (Told, usize) {
-    let gateway = Gateway::silent();
-    let run = |engine| charge(engine, policy.clone(), gateway.clone(), provider_key);
+async fn crash(place: impl Place, policy: Policy, provider_key: Option<&'static str>) -> (Told, usize) {
+    let (place, gateway) = (Arc::new(place), Gateway::silent());
+    let run = {
+        let gateway = gateway.clone();
+        move |engine| charge(engine, policy.clone(), gateway.clone(), provider_key)
+    };
     // A runtime that is shut down drops its tasks where they wait and its connections unanswered, as SIGKILL does.
     let process =
         runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    drop(process.spawn(run(place.open().await)));
+    let (its_place, its_run) = (Arc::clone(&place), run.clone());
+    drop(process.spawn(async move { its_run(its_place.open().await).await }));
     gateway.was_called(1).await;
 
     let other = place.open().await;
@@ -132,11 +136,11 @@ async fn crash(place: &dyn Place, policy: Policy, provider_key: Option<&'static 
     (run(other).await, gateway.charges())
 }
 
-async fn crash_is_in_doubt(place: &dyn Place) {
+async fn crash_is_in_doubt(place: impl Place) {
     assert_eq!(crash(place, Policy::opaque(), None).await, (Told::InDoubt, 1));
 }
 
-async fn crash_is_resumed(place: &dyn Place) {
+async fn crash_is_resumed(place: impl Place) {
     assert_eq!(crash(place, Policy::resumable(), Some("7:a3f7b9d1")).await, (Told::Created, 1));
 }
 
@@ -145,16 +149,35 @@ mod memory {
 
     #[tokio::test]
     async fn n06_two_requests_at_once_get_no_500_from_us() {
-        two_at_once(&Memory::new()).await;
+        two_at_once(Memory::new()).await;
     }
 
     #[tokio::test]
     async fn n07_a_crash_between_charge_and_commit_is_in_doubt_and_charged_once() {
-        crash_is_in_doubt(&Memory::new()).await;
+        crash_is_in_doubt(Memory::new()).await;
     }
 
     #[tokio::test]
     async fn n07_a_crash_is_resumed_and_charged_once_where_the_provider_takes_a_key() {
-        crash_is_resumed(&Memory::new()).await;
+        crash_is_resumed(Memory::new()).await;
+    }
+}
+
+mod in_postgres {
+    use super::*;
+
+    #[tokio::test]
+    async fn n06_two_requests_at_once_get_no_500_from_us() {
+        two_at_once(InPostgres::new().await).await;
+    }
+
+    #[tokio::test]
+    async fn n07_a_crash_between_charge_and_commit_is_in_doubt_and_charged_once() {
+        crash_is_in_doubt(InPostgres::new().await).await;
+    }
+
+    #[tokio::test]
+    async fn n07_a_crash_is_resumed_and_charged_once_where_the_provider_takes_a_key() {
+        crash_is_resumed(InPostgres::new().await).await;
     }
 }

@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use idem::{
-    Answer, Engine, Fingerprint, KeyId, ManualClock, MemoryStore, Operation, Policy, Scope, StoredResponse,
+    Answer, Engine, Fingerprint, KeyId, ManualClock, MemoryStore, Operation, Policy, PostgresStore, Scope,
+    StoredResponse,
 };
+
+use idem_test_support::{Database, postgres};
 
 use crate::gateway::Gateway;
 
 /// Where the records are, apart from the processes that use them.
 #[async_trait]
-pub(crate) trait Place: Send + Sync {
+pub(crate) trait Place: Send + Sync + 'static {
     /// An engine as a process with one connection has it.
     async fn open(&self) -> Engine;
     /// Time passes.
@@ -39,6 +42,34 @@ impl Place for Memory {
 
     async fn elapse(&self, by: Duration) {
         self.clock.advance(by);
+    }
+}
+
+/// A database of its own.
+pub(crate) struct InPostgres {
+    database: Database,
+}
+
+impl InPostgres {
+    pub(crate) async fn new() -> Self {
+        let database = postgres().database().await;
+        let store = PostgresStore::new(database.pool(1).await);
+        store.migrate().await.expect("an empty database takes the table");
+        Self { database }
+    }
+}
+
+#[async_trait]
+impl Place for InPostgres {
+    async fn open(&self) -> Engine {
+        Engine::new(PostgresStore::new(self.database.pool(1).await))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        // What the crash left is one claim; its lease is all that time matters to.
+        let sql = "UPDATE idempotency_key SET lease_until = lease_until - $1 * interval '1 second'";
+        let moved = sqlx::query(sql).bind(by.as_secs_f64()).execute(&self.database.pool(1).await).await;
+        assert_eq!(moved.expect("the row moves").rows_affected(), 1);
     }
 }
 
