@@ -134,8 +134,8 @@ impl Judge {
         C::Error: Into<BoxError>,
     {
         let not_kept = Ending::NotKept { status: parts.status.as_u16() };
-        // What follows a switch of protocols is no answer, and a stream of events has no end to wait for.
-        if parts.status.is_informational() || is_event_stream(parts) {
+        // A stream of events has no end to wait for.
+        if is_event_stream(parts) {
             return (not_kept, ResponseBody::untouched(body));
         }
         // The engine has the last word on the size, with the headers; this bounds what is held in memory.
@@ -147,6 +147,7 @@ impl Judge {
             }
             Buffered::Whole(bytes) => match self.stored(parts, bytes.clone()) {
                 Ok(answer) => (answer.into(), bytes.into()),
+                // Not a final status: a switch of protocols.
                 Err(_) => (not_kept, bytes.into()),
             },
         }

@@ -25,11 +25,15 @@ use idem_conformance::Faulty;
 use idem_core::{Engine, KeyId, Maintain as _, Policy, Record, Scope, State};
 use idem_http::{IdempotencyLayer, Rejection};
 use idem_memory::{ManualClock, MemoryStore};
+use tokio::time::timeout;
 use tower::{Service, ServiceExt as _};
 
 /// Who is asking, as an authentication layer further out would say.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller(pub(crate) &'static str);
+
+/// No request of a test takes longer, in the tests' own time.
+const BOUND: Duration = Duration::from_hours(1);
 
 /// More than the default lease.
 pub(crate) const PAST_LEASE: Duration = Duration::from_secs(91);
@@ -155,8 +159,8 @@ where
     S: Service<Request<Body>, Response = Response<C>, Error = Infallible> + Clone,
     C: http_body::Body<Data = Bytes> + Unpin,
 {
-    let response = app.clone().oneshot(request).await.expect("infallible");
-    read(response).await
+    let answered = async { read(app.clone().oneshot(request).await.expect("infallible")).await };
+    timeout(BOUND, answered).await.expect("answered in time")
 }
 
 pub(crate) async fn read<C: http_body::Body<Data = Bytes> + Unpin>(response: Response<C>) -> Got {

@@ -3,7 +3,10 @@
 use std::{
     convert::Infallible,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -118,6 +121,24 @@ async fn r11_an_answer_over_the_limit_is_sent_whole_once() {
         assert_tombstone(&send(&app, keyed("k")).await, 200);
         assert_eq!(bench.runs(), 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b058_of_an_endless_answer_no_more_than_the_limit_is_held() {
+    let bench = Bench::new();
+    let pulled = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&pulled);
+    let app = bench.app(bench.layer(Policy::resumable().max_response(1_024)), move |_| {
+        let count = Arc::clone(&count);
+        Response::new(streamed(stream::repeat_with(move || {
+            count.fetch_add(100, Ordering::SeqCst);
+            data(vec![b'x'; 100])
+        })))
+    });
+    let response = app.clone().oneshot(keyed("k")).await.expect("infallible");
+    assert_eq!(pulled.load(Ordering::SeqCst), 1_100, "the chunk that goes over it is the last");
+    drop(response);
+    assert_tombstone(&send(&app, keyed("k")).await, 200);
 }
 
 #[tokio::test(start_paused = true)]
