@@ -8,8 +8,8 @@ use idem_core::{Engine, Fingerprints, Policy, Scope};
 use tower::Layer;
 
 use crate::{
-    Idempotency, MismatchStatus, Mode, header::KeyHeader, keep::keep_rule, rejection::Style,
-    replay::IDEMPOTENT_REPLAYED, sameness::Sameness, service::Around,
+    Idempotency, MismatchStatus, Mode, header::KeyHeader, keep::keep_rule, replay::IDEMPOTENT_REPLAYED,
+    sameness::Sameness, service::Around, style::Style,
 };
 
 /// The largest request body that a keyed request may have, unless told otherwise: it is read before the claim.

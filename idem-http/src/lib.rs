@@ -62,6 +62,7 @@ mod run;
 mod sameness;
 mod service;
 mod slot;
+mod style;
 
 pub use body::ResponseBody;
 #[cfg(feature = "axum")]
@@ -69,9 +70,10 @@ pub use extract::Idempotent;
 pub use header::{IDEMPOTENCY_KEY, Mode};
 pub use layer::{BUFFER_WITHIN, IdempotencyLayer, MAX_REQUEST};
 pub use problem::{MAX_RETRY_AFTER, Problem};
-pub use rejection::{MismatchStatus, Rejection};
+pub use rejection::Rejection;
 pub use replay::IDEMPOTENT_REPLAYED;
 #[cfg(feature = "axum")]
 pub use reply::{Reply, stored};
 pub use service::Idempotency;
 pub use slot::take_operation;
+pub use style::MismatchStatus;

@@ -6,11 +6,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{Response, StatusCode};
 use idem_core::{ErrorKind, Invalid};
 use metrics::counter;
 
-use crate::Problem;
+use crate::{Problem, style::Style};
 
 /// How long a client waits before it asks a store again that did not answer.
 const STORE_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -259,54 +259,6 @@ impl Rejection {
             | Self::Misconfigured => ("Internal server error", "The service is put together wrongly."),
         };
         (title, detail.into())
-    }
-}
-
-/// What a layer adds to its rejections.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Style {
-    pub(crate) mismatch: MismatchStatus,
-    /// The value of a `Link` header to the documentation.
-    pub(crate) described_by: Option<HeaderValue>,
-}
-
-impl Style {
-    fn apply<B: From<Bytes>>(&self, rejection: &Rejection, response: &mut Response<B>) {
-        if *rejection == Rejection::Mismatch {
-            *response = rejection.problem().with_status(self.mismatch.code()).response();
-        }
-        self.describe(response.headers_mut());
-    }
-
-    /// Points to the documentation.
-    pub(crate) fn describe(&self, headers: &mut HeaderMap) {
-        if let Some(link) = &self.described_by {
-            headers.insert(header::LINK, link.clone());
-        }
-    }
-}
-
-/// The status of a key that was reused for another request.
-///
-/// Domain validation also answers 422; a service whose clients look at the status only may choose another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MismatchStatus {
-    /// 422, as the specification says.
-    #[default]
-    UnprocessableContent,
-    /// 409.
-    Conflict,
-    /// 400.
-    BadRequest,
-}
-
-impl MismatchStatus {
-    const fn code(self) -> StatusCode {
-        match self {
-            Self::UnprocessableContent => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Conflict => StatusCode::CONFLICT,
-            Self::BadRequest => StatusCode::BAD_REQUEST,
-        }
     }
 }
 
