@@ -24,7 +24,7 @@ mod memory {
             $(#[tokio::test]
             async fn $scenario() {
                 let world = World::start(None).await.unwrap();
-                scenarios::$scenario(&world).await.unwrap();
+                scenarios::play(scenarios::$scenario(&world)).await.unwrap();
             })+
         };
     }
@@ -41,7 +41,7 @@ mod postgres {
                 let database = server().await.database().await;
                 let (url, outage) = (database.url(), Outage::Terminate);
                 let world = World::start(Some(Database { url, outage, command })).await.unwrap();
-                scenarios::$scenario(&world).await.unwrap();
+                scenarios::play(scenarios::$scenario(&world)).await.unwrap();
             })+
         };
     }
@@ -59,7 +59,7 @@ mod postgres {
         let postgres = charges::own_postgres().await;
         let (url, outage) = (postgres.url(), Outage::Restart(postgres));
         let world = World::start(Some(Database { url, outage, command })).await.unwrap();
-        scenarios::database_fails_under_load(&world).await.unwrap();
+        scenarios::play(scenarios::database_fails_under_load(&world)).await.unwrap();
     }
 }
 

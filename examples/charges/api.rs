@@ -57,6 +57,7 @@ async fn keyed_charge(
     Idempotent(op): Idempotent,
     Json(order): Json<Order>,
 ) -> Result<Reply, Problem> {
+    // Both parts, since two callers may choose one key. An account is a number, so the colon cannot mislead.
     let gateway_key = format!("{}:{}", op.id().scope().as_str(), op.id().key().as_str());
     let charge = gateway.charge(&order, Some(&gateway_key)).await.map_err(|error| unavailable(&error))?;
     Ok(op.complete(created(&charge)?).await?.into())

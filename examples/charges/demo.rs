@@ -18,7 +18,7 @@ pub(crate) async fn play(database: Option<Database>) -> Result<(), BoxError> {
     println!("keys in {place}, charges in the gateway's own ledger");
     macro_rules! play {
         ($($scenario:ident)+) => {
-            $(failed += print(stringify!($scenario), scenarios::$scenario(&world).await);)+
+            $(failed += print(stringify!($scenario), scenarios::play(scenarios::$scenario(&world)).await);)+
         };
     }
     scenarios::on_any_store!(play);

@@ -5,6 +5,8 @@
 //! cargo run --example charges -- --store postgres://…          serves, with keys in Postgres
 //! cargo run --example charges -- --demo                        plays requests over TCP and says what came back
 //! cargo run --example charges -- --demo --postgres             the same on a Postgres of its own, with killed servers
+//! cargo run --example charges -- --demo --store postgres://…   the same on yours: it adds the keys' table, and of all
+//!                                                              connections terminates only those that it opened
 //! ```
 //!
 //! `api` is what a service of your own would look like, `server` how it is put together. `provider` is the payment

@@ -6,8 +6,12 @@ mod requests;
 pub(crate) use crashes::*;
 pub(crate) use requests::*;
 
-use super::{client::Got, intent::Intent, world::World};
+use std::time::Duration;
+
 use idem::BoxError;
+use tokio::time::timeout;
+
+use super::{client::Got, intent::Intent, world::World};
 
 /// What came back, and how many charges the gateway's ledger holds of the order.
 #[derive(Debug)]
@@ -17,6 +21,11 @@ pub(crate) struct Seen {
 }
 
 pub(crate) type Outcome = Result<Seen, BoxError>;
+
+/// Plays a scenario, or gives it up where it waits for something that never comes.
+pub(crate) async fn play(scenario: impl Future<Output = Outcome>) -> Outcome {
+    timeout(Duration::from_mins(2), scenario).await?
+}
 
 /// Hands the names of all scenarios that any store can play to a macro.
 macro_rules! on_any_store {
