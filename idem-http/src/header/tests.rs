@@ -68,7 +68,7 @@ const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn h13_each_spelling_is_read_as_its_mode_says() {
+fn h03_h05_h13_h14_each_spelling_is_read_as_its_mode_says() {
     for (value, strict, tolerant, raw_only) in ROWS {
         for (mode, expected) in
             [(Mode::Strict, strict), (Mode::Tolerant, tolerant), (Mode::RawOnly, raw_only)]

@@ -32,7 +32,7 @@ fn causes() -> Vec<(Rejection, u16, &'static str, Option<&'static str>)> {
 }
 
 #[test]
-fn e04_each_cause_is_a_problem_document_of_its_own_type() {
+fn e04_e10_each_cause_is_a_problem_document_of_its_own_type() {
     let mut types = HashSet::new();
     for (rejection, status, name, retry_after) in causes() {
         let response: Response<Bytes> = rejection.clone().response(&Style::default());

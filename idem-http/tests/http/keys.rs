@@ -147,7 +147,7 @@ async fn a01_without_a_key_an_optional_route_runs_every_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a02_a_required_key_that_is_missing_is_a_400() {
+async fn a02_e01_a_required_key_that_is_missing_is_a_400() {
     let bench = Bench::new();
     let app = bench.app(bench.resumable().required(), |_| "ran");
     let got = send(&app, charge().body(Body::empty()).expect("a request")).await;
@@ -168,14 +168,15 @@ async fn a03_put_can_be_covered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a05_the_same_key_of_two_callers_is_two_operations() {
+async fn a04_a05_a10_the_same_key_in_two_scopes_is_two_operations() {
     let bench = Bench::new();
     let app = bench.app(bench.resumable(), |run| run.to_string());
     let by = |caller| {
         let request = Request::post("/charges").extension(Caller(caller)).header("idempotency-key", "k");
         request.body(Body::empty()).expect("a request")
     };
-    for (caller, expected) in [("acme", "1"), ("tenant:7/user:9", "2"), ("acme", "1")] {
+    for (caller, expected) in [("acme", "1"), ("tenant:7/user:9", "2"), ("acme/sandbox", "3"), ("acme", "1")]
+    {
         assert_eq!(send(&app, by(caller)).await.text(), expected, "{caller}");
     }
 }

@@ -138,7 +138,7 @@ async fn b060_nothing_is_claimed_before_the_service_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b052_a_late_answer_is_stored_as_it_is_and_a_timeout_further_in_is_judged() {
+async fn w03_b052_a_late_answer_is_stored_as_it_is_and_a_timeout_further_in_is_judged() {
     // Further out: the client gets the timeout's answer, the work goes on, the retry gets the work's answer.
     let bench = Bench::new();
     let slow = {

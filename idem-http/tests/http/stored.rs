@@ -30,7 +30,7 @@ async fn twice(app: &Router) -> (crate::bench::Got, crate::bench::Got) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r01_b048_every_kind_of_answer_is_replayed_byte_for_byte() {
+async fn r01_r08_b048_every_kind_of_answer_is_replayed_byte_for_byte() {
     type Answer = fn() -> Response;
     let answers: [(&str, Answer); 12] = [
         ("unit", || ().into_response()),
