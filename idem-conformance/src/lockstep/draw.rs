@@ -3,17 +3,14 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use idem_core::{
-    Claim, ClaimRequest, Decision, Fence, Fingerprint, Fingerprints, KeyId, MAX_SPAN, MIN_LEASE, OperationId,
-    Origin, Record, RecoveryPoint, Rerun, Scope, StoredResponse,
+    Claim, ClaimRequest, Decision, Fence, Fingerprint, Fingerprints, Key, KeyId, MAX_SPAN, MIN_LEASE,
+    OperationId, Origin, Record, RecoveryPoint, Rerun, Scope, StoredResponse,
 };
 
 use super::{act::Act, model::Model, random::Random};
 use crate::step::Step;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Keys that a careless store takes for one another.
-const KEYS: [&str; 3] = ["key", "KEY", "key "];
-const SCOPES: [&str; 2] = ["tenant", "Tenant"];
 const LEASES: [Duration; 4] =
     [Duration::from_secs(30), Duration::from_secs(90), Duration::from_mins(10), MIN_LEASE];
 const RENEWALS: [Duration; 7] = [
@@ -54,13 +51,18 @@ impl Draw {
         let id = |scope, key: &str| {
             KeyId::new(Scope::new(scope).expect("a valid scope"), key.parse().expect("a valid key"))
         };
-        Self {
-            random: Random::new(seed),
-            ids: SCOPES.iter().flat_map(|scope| KEYS.map(|key| id(scope, key))).collect(),
-            requests: VecDeque::new(),
-            seen: VecDeque::new(),
-            last: None,
-        }
+        let long = "k".repeat(Key::MAX - 1);
+        // Names that a careless store takes for one another.
+        let ids = vec![
+            id("tenant", "key"),
+            id("tenant", "KEY"),
+            id("tenant", "key "),
+            id("Tenant", "key"),
+            id("tenantk", "ey"),
+            id("tenant", &format!("{long}1")),
+            id("tenant", &format!("{long}2")),
+        ];
+        Self { random: Random::new(seed), ids, requests: VecDeque::new(), seen: VecDeque::new(), last: None }
     }
 
     /// Which of a store's handles makes the call.
@@ -112,6 +114,12 @@ impl Draw {
             1 => request.lease = Duration::ZERO,
             2 => request.retention = TOO_LONG,
             _ => {}
+        }
+        // A caller that sends another request under the attempt id of its last one.
+        if self.random.chance(6)
+            && let Some(mine) = self.requests.iter().rev().find(|old| old.id == request.id)
+        {
+            request.attempt = mine.attempt;
         }
         let request = Arc::new(request);
         remember(&mut self.requests, Arc::clone(&request));

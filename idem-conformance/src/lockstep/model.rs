@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How far a walk stays away from the end of a lease, of a retention and of a time to run again.
-const DISTANCE: Duration = Duration::from_secs(5);
+const DISTANCE: Duration = Duration::from_secs(6);
 /// How much further the store's clock may have come than this process noticed.
 const SLACK: Duration = Duration::from_secs(1);
 /// What passes when an end is too close.
@@ -88,8 +88,10 @@ impl Model {
 
     /// How long to let pass first, if an end is so close that it may come during the next call.
     pub(super) fn too_close(&self) -> Option<Duration> {
-        let Window { before, after } = self.clock.window();
-        let close = |end: SystemTime| before < end && end <= after + DISTANCE;
+        // In whole seconds, so that a walk does not depend on how fast it is walked.
+        let passed = Duration::from_secs(self.clock.seen.elapsed().as_secs());
+        let before = self.clock.shown;
+        let close = |end: SystemTime| before < end && end <= before + passed + SLACK + DISTANCE;
         self.records.values().any(|record| ends(record).any(close)).then_some(STEP_ASIDE)
     }
 
@@ -183,8 +185,16 @@ impl Model {
         Ok(drawn)
     }
 
-    /// A sweep may take whichever it likes of what has expired, and so many of them.
+    /// A sweep may take whichever it likes of what has expired, and so many of them. A second one takes the rest, so
+    /// that the walk goes on alike whatever the first one liked.
     async fn sweep(&mut self, limit: u32, store: &dyn Maintain) -> Result<&'static str, String> {
+        let word = self.sweep_once(limit, store).await?;
+        self.sweep_once(u32::MAX, store).await?;
+        self.compare_all().await?;
+        Ok(word)
+    }
+
+    async fn sweep_once(&mut self, limit: u32, store: &dyn Maintain) -> Result<&'static str, String> {
         let now = self.clock.shown;
         let swept = store.sweep(limit).await.map_err(|error| error.to_string())?;
         let expired: Vec<_> =
@@ -200,7 +210,6 @@ impl Model {
         if gone != due || swept != due as u64 {
             return Err(format!("the sweep says {swept}, and {gone} are gone; it has to be {due}"));
         }
-        self.compare_all().await?;
         Ok(if swept > 0 { "some" } else { "none" })
     }
 
