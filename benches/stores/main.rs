@@ -7,6 +7,7 @@
 mod calls;
 mod memory;
 mod place;
+mod postgres;
 mod runs;
 mod strain;
 
@@ -17,6 +18,7 @@ use tokio::{runtime, task::JoinSet};
 
 use memory::Memory;
 use place::Place;
+use postgres::Postgres;
 
 type Timed = Pin<Box<dyn Future<Output = Duration> + Send>>;
 /// Makes so many calls in this place and says how long they took, without what went before.
@@ -40,7 +42,8 @@ const RUNS: [(&str, Bench); 3] = [
 fn stores(criterion: &mut Criterion) {
     let runtime = runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let memory: Arc<dyn Place> = Arc::new(Memory);
-    let places = vec![Arc::clone(&memory)];
+    let postgres: Arc<dyn Place> = Arc::new(runtime.block_on(Postgres::start()));
+    let places = [Arc::clone(&memory), postgres];
 
     let mut group = criterion.benchmark_group("store");
     group.sample_size(20).sampling_mode(SamplingMode::Flat);
