@@ -30,7 +30,7 @@ pub(crate) struct Load {
 
 /// The share of heap-only updates, 0 to 1, in an empty database whose table gets this fillfactor.
 pub(crate) async fn share(database: &Database, fillfactor: u32, load: Load) -> f64 {
-    let pool = ours::pool(database, load.in_flight).await;
+    let pool = ours::pool(database.options(), load.in_flight).await;
     let store = PostgresStore::new(pool.clone());
     store.migrate().await.expect("a table");
     let setting = format!("ALTER TABLE idempotency_key SET (fillfactor = {fillfactor})");

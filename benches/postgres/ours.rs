@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use idem::{Claim, ClaimOutcome, ClaimRequest, KeyStore as _, PostgresStore, StoredResponse};
-use idem_test_support::Database;
-use sqlx::{PgPool, postgres::PgPoolOptions};
+use sqlx::{
+    PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
 
 use crate::contest::{Contestant, RETENTION, answer};
 
@@ -16,14 +18,14 @@ pub(crate) struct Ours {
 }
 
 /// A pool as [`PostgresStore::connect`] makes one, with its connections open.
-pub(crate) async fn pool(database: &Database, connections: usize) -> PgPool {
+pub(crate) async fn pool(options: PgConnectOptions, connections: usize) -> PgPool {
     let connections = u32::try_from(connections).expect("a few");
     PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(connections)
         .acquire_timeout(Duration::from_secs(5))
         .test_before_acquire(false)
-        .connect_with(database.options())
+        .connect_with(options)
         .await
         .expect("a pool")
 }
