@@ -7,10 +7,14 @@
     reason = "each test binary uses another part of this module"
 )]
 
+pub mod calls;
+
 use std::time::Duration;
 
 use idem_postgres::PostgresStore;
 use idem_test_support::{Database, postgres};
+use sqlx::{AssertSqlSafe, PgPool, Row as _};
+use tokio::time::timeout;
 
 pub struct Rig {
     pub database: Database,
@@ -19,7 +23,11 @@ pub struct Rig {
 
 impl Rig {
     pub async fn new() -> Self {
-        let database = postgres().database().await;
+        Self::on(postgres().database().await).await
+    }
+
+    /// On an empty database of yours.
+    pub async fn on(database: Database) -> Self {
         let store = PostgresStore::new(database.pool(20).await);
         store.migrate().await.expect("an empty database takes the table");
         Self { database, store }
@@ -39,4 +47,22 @@ impl Rig {
         let micros = i64::try_from(by.as_micros()).expect("a test's span");
         sqlx::query(sql).bind(micros).execute(self.store.pool()).await.expect("rows move");
     }
+}
+
+/// Waits until the server says that `condition` is true.
+///
+/// # Panics
+/// After 30 seconds in which it was not.
+pub async fn until(pool: &PgPool, condition: &str) {
+    let asked = async {
+        loop {
+            let sql = AssertSqlSafe(format!("SELECT coalesce({condition}, false), pg_sleep(0.005)"));
+            let row = sqlx::query(sql).fetch_one(pool).await.expect("the server answers");
+            if row.get(0) {
+                return;
+            }
+        }
+    };
+    let came_true = timeout(Duration::from_secs(30), asked).await;
+    assert!(came_true.is_ok(), "not within 30 s: {condition}");
 }
