@@ -48,7 +48,7 @@ pub(super) async fn admin_find_sees_what_others_wrote(bench: &Bench) {
         Step::Complete(owner, answer("done"), RETENTION),
     ];
     for step in steps {
-        step.call(&*bench.other).await;
+        bench.step_on(&bench.other, step).await;
         let (here, there) = (bench.store.find(&id).await.expect("find answers"), bench.record(&id).await);
         assert_eq!(here, there);
     }

@@ -45,6 +45,7 @@ pub(super) async fn replay_is_the_same_every_time(bench: &Bench) {
 
 pub(super) async fn replay_writes_nothing(bench: &Bench) {
     let id = stored(bench, &answer("the answer")).await;
+    bench.elapse(RETENTION / 2).await;
     let before = bench.record(&id).await;
     for _ in 0..20 {
         Step::Claim(request(&id)).call(&*bench.store).await;
