@@ -15,11 +15,13 @@ use crate::Harness;
 /// Makes `steps` random calls against a fresh store and compares each answer, and each record that it leaves, with what
 /// [`idem_core::state`] says about the same call.
 ///
-/// A few keys in two scopes, requests of several bodies and fingerprint versions, claims sent again, fences that are
-/// current, of yesterday or never given, every checkpoint, decisions about what was seen just now or long ago, sweeps,
-/// and time that passes every end there is. Times are compared exactly wherever the record tells what the store's clock
-/// showed, and within what the clock can have shown elsewhere. The walk keeps 5 seconds away from every end of a lease,
-/// of a retention and of a time to run again, so that a slow machine changes nothing.
+/// A few keys whose names are easily confused, requests of several bodies and fingerprint versions, claims sent again,
+/// fences that are current, of yesterday or never given, every checkpoint, decisions about what was seen just now or long
+/// ago, sweeps, and time that passes every end there is.
+///
+/// Where a record tells what the store's clock showed, its other times may differ from that by as much as the call took,
+/// since a store may read its clock twice; what a call does not write must not move at all. The walk keeps 5 seconds away
+/// from every end of a lease, of a retention and of a time to run again, so that a slow machine changes nothing.
 ///
 /// A seed replays the same walk as long as the store answers the same. What came up is returned, so that a test can
 /// see that its walk went everywhere.

@@ -126,6 +126,7 @@ impl Model {
         let reply = step.call(store).await;
         let after = look(&*self.handles[self.calls % 2], &id).await?;
 
+        let took = called.elapsed();
         let mut window = self.clock.window();
         if let Some(now) = told(step, &reply, before.as_ref(), after.as_ref()) {
             if now < window.before || now > window.after {
@@ -133,18 +134,20 @@ impl Model {
                     "the record was written at {now:?}, and the store's clock is in {window:?}"
                 ));
             }
+            // A store may read its clock more than once in a call, but not before or after it.
+            window =
+                Window { before: window.before.max(now.checked_sub(took).unwrap_or(now)), after: now + took };
             self.clock = Clock { shown: now, seen: called };
-            window = Window { before: now, after: now };
         }
         let drawn = self.adopt(step, &reply, before.as_ref(), after.as_ref())?;
         let wrote = before != after;
         let (early, early_reply) = step.decide(before.clone(), window.before, &drawn);
-        let (_, late_reply) = step.decide(before, window.after, &drawn);
+        let (late, late_reply) = step.decide(before, window.after, &drawn);
         if !agree(&reply, &early_reply, &late_reply, window) {
             return Err(format!("the answer is {reply:?} and has to be {early_reply:?}"));
         }
-        same(after.as_ref(), early.as_ref())?;
-        if let Some(record) = early {
+        between(after.as_ref(), early.as_ref(), late.as_ref())?;
+        if let Some(record) = after {
             self.records.insert(id, record);
         }
         Ok(word(&reply, wrote))
@@ -321,12 +324,16 @@ fn age(record: &mut Record, by: Duration) {
 }
 
 fn same(found: Option<&Record>, expected: Option<&Record>) -> Result<(), String> {
-    match (found, expected) {
-        (Some(found), Some(expected)) => match differences(found, expected, expected) {
+    between(found, expected, expected)
+}
+
+fn between(found: Option<&Record>, early: Option<&Record>, late: Option<&Record>) -> Result<(), String> {
+    match (found, early, late) {
+        (Some(found), Some(early), Some(late)) => match differences(found, early, late) {
             list if list.is_empty() => Ok(()),
             list => Err(format!("the record is not what it has to be: {}", list.join("; "))),
         },
-        (None, None) => Ok(()),
-        (found, expected) => Err(format!("the record is {found:?} and has to be {expected:?}")),
+        (None, None, None) => Ok(()),
+        (found, early, _) => Err(format!("the record is {found:?} and has to be {early:?}")),
     }
 }
