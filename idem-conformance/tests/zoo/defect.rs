@@ -18,8 +18,8 @@ macro_rules! defects {
                 }
             }
 
-            /// Whether it shows only in two calls at once, or in one that is dropped.
-            pub(crate) const fn needs_a_race(self) -> bool {
+            /// Whether it shows only in two calls at once, in one that is dropped, or in a notice: not in a walk.
+            pub(crate) const fn escapes_a_walk(self) -> bool {
                 matches!(
                     self,
                     Self::CheckThenInsert
@@ -39,6 +39,7 @@ macro_rules! defects {
                         | Self::SweepPicksThenDeletes
                         | Self::SweepCountsPicks
                         | Self::WedgedByDrop
+                        | Self::NoticeDeletes
                 )
             }
 
@@ -113,6 +114,7 @@ defects! {
     RetryWaitsForLease "makes a retry wait for the lease of the owner that released" [failure_frees_the_key_at_once]
     RetryIgnoresFingerprint "retries for another request" [fingerprint_of_another_request_retries_nothing]
     ReplayIgnoresFingerprint "replays to another request" [fingerprint_of_another_request_sees_no_answer]
+    ReplayExtends "extends the retention of what it replays" [replay_writes_nothing]
     LiveIgnoresFingerprint "lets another request wait" [fingerprint_of_another_request_waits_for_nobody]
     DoubtIgnoresFingerprint "tells another request of the doubt" [fingerprint_of_another_request_is_not_in_doubt]
     OwnerSkipsFingerprint "takes the attempt id for proof of the same request" [fingerprint_counts_even_for_the_owner]
@@ -142,6 +144,7 @@ defects! {
     RenewShortens "sets the lease even if that is shorter" [lease_renewal_never_shortens]
     RenewZeroIgnored "does not hand on" [lease_renewed_with_zero_is_handed_on]
     RenewNotCounted "does not count renewals in the version" [lease_renewal_touches_nothing_else resolve_is_lost_when_the_record_moved]
+    RenewClampsSpans "clamps a renewal that it cannot add" [lease_refuses_absurd_renewals]
     RenewMovesExpiry "moves the expiry with the lease" [lease_renewal_touches_nothing_else]
 
     // Checkpoints.
@@ -152,6 +155,9 @@ defects! {
     CheckpointSameIsRefused "refuses a checkpoint that is sent again" [checkpoint_again_is_taken_for_itself]
     CheckpointOtherIsFine "answers another point under a used number with ok" [checkpoint_number_is_used_once]
     CheckpointNumbersPerOwner "counts checkpoints per owner" [checkpoint_numbers_run_over_all_owners]
+    CheckpointRenews "renews the lease with a checkpoint" [checkpoint_changes_nothing_else]
+    CheckpointRefusesSkips "refuses a checkpoint whose number does not follow" [checkpoint_numbers_may_skip]
+    CheckpointClampsSpans "clamps a time to run again that it cannot add" [checkpoint_refuses_an_absurd_window]
     UntilTakesLater "takes the later of two ends" [checkpoint_until_keeps_the_earlier_end]
     UntilSoftensNever "lets a keyed mark soften one that may never run again" [checkpoint_never_is_not_softened]
     KeepRaises "closes the other mark with a result" [checkpoint_keep_never_raises]
@@ -168,12 +174,15 @@ defects! {
     CompleteNotRepeatable "takes a second completion for lost" [complete_again_keeps_the_first ambiguity_of_a_completion_is_settled]
     CompletedByOtherIsMine "takes another owner's completion for its own" [complete_by_another_owner_is_lost]
     CompleteAfterRelease "completes what was released" [complete_after_a_release_is_lost]
+    CompleteRefusesOpenEffect "refuses an answer while an effect is open" [complete_takes_an_open_effect]
+    EndClampsSpans "clamps a retention that it cannot add" [complete_refuses_absurd_retention failure_refuses_absurd_retention]
     EndKeepsExpiry "counts retention from the claim" [complete_is_kept_from_the_end sweep_counts_retention_from_the_end]
     EndShrinksExpiry "lets an end shorten what the claim promised to keep" [complete_never_shrinks_what_was_promised]
     ReleaseWithoutFence "releases for anybody" [fence_after_a_takeover_is_lost]
     ReleaseWithOpenEffect "releases while an effect is open" [failure_is_refused_while_an_effect_is_open]
     ReleaseNotRepeatable "takes a second release for lost" [failure_again_is_the_same ambiguity_of_a_release_is_settled]
     ReleaseOverwritesAnswer "releases what was completed" [failure_after_completion_is_lost]
+    ReleaseNeedsLiveLease "refuses the release of an owner whose lease is over" [failure_past_the_lease_is_taken]
     ReleaseForgetsPoint "forgets the recovery point on a release" [failure_keeps_the_recovery_point]
 
     // Decisions.
@@ -192,12 +201,16 @@ defects! {
     // Maintenance.
     SweepByAge "sweeps by age, whatever the state" [sweep_never_takes_what_is_in_progress sweep_never_takes_what_is_in_doubt]
     SweepTakesWhatEnded "sweeps what has ended, retained or not" [sweep_keeps_what_is_retained]
+    SweepZeroMeansAll "takes a limit of zero for none" [sweep_of_nothing_deletes_nothing]
     SweepIgnoresLimit "sweeps all at once" [sweep_deletes_at_most_its_limit]
     SweepStopsAtTheLiving "looks at as many records as it may delete" [sweep_passes_over_the_living]
     SweepCountsPicks "counts what it picked, not what it deleted" [sweep_by_many_counts_each_once]
+    FindReadsCopy "shows the record as it was one write ago" [admin_find_sees_what_others_wrote]
     FindForgets "deletes what has expired when somebody looks at it" [admin_find_changes_nothing]
     StuckListsLive "lists what is at work as stuck" [admin_stuck_leaves_out_the_rest]
     StuckYoungestFirst "lists the youngest first" [admin_stuck_lists_the_longest_first]
     StuckIgnoresLimit "lists all that is stuck" [admin_stuck_lists_the_longest_first]
+    StuckForNothing "does not tell for how long it is stuck" [admin_stuck_says_for_how_long]
+    NoticeDeletes "deletes a record when it is told of its end" [admin_notice_of_an_end_changes_nothing]
     StuckForgetsDoubt "does not tell what waits for a decision" [admin_stuck_tells_what_is_in_doubt]
 }

@@ -64,6 +64,13 @@ impl Rules {
         let mine = row.attempt == request.attempt && !self.wrong(Defect::OwnClaimConflicts);
         match &row.state {
             State::InProgress if mine => self.own(row, request, now),
+            State::Completed { response, .. } if self.wrong(Defect::ReplayExtends) => Transition {
+                write: Some(Record {
+                    expires_at: row.expires_at.max(now.store + request.retention),
+                    ..row.clone()
+                }),
+                answer: Ok(ClaimOutcome::Completed(response.clone())),
+            },
             State::Completed { response, .. } => answered(ClaimOutcome::Completed(response.clone())),
             State::InProgress if !self.stuck(row, request, now) => {
                 answered(ClaimOutcome::InProgress { retry_after: self.retry_after(row, request, now) })

@@ -9,10 +9,7 @@ use idem_core::Maintain;
 use idem_memory::ManualClock;
 use tokio::{runtime::Builder, task_local, time::timeout};
 
-use crate::{
-    defect::Defect,
-    store::{Shared, ZooStore},
-};
+use crate::{defect::Defect, rows::Shared, store::ZooStore};
 
 /// Far above what a case takes on a memory store; what a wrong store has not answered by then it never does.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use idem_core::{
-    AttemptId, Claim, Command, Decision, Record, RecoveryPoint, Rerun, RerunUntil, State, StoreError,
-    StoreErrorKind, StoredResponse, Transition, state,
+    AttemptId, Claim, Command, Decision, MAX_SPAN, Record, RecoveryPoint, Rerun, RerunUntil, State,
+    StoreError, StoreErrorKind, StoredResponse, Transition, state,
 };
 
 use crate::{
@@ -45,8 +45,21 @@ impl Rules {
         row.filter(|row| row.fence() == claim.fence() || self.wrong(anybody)).ok_or_else(lost)
     }
 
+    /// The span, if it is one that a store takes.
+    fn span(
+        self,
+        span: Duration,
+        clamps: Defect,
+        check: impl FnOnce(Duration) -> Result<(), StoreError>,
+    ) -> Result<Duration, StoreError> {
+        if self.wrong(clamps) {
+            return Ok(span.min(MAX_SPAN));
+        }
+        check(span).map(|()| span)
+    }
+
     fn renew(self, row: Option<&Record>, claim: &Claim, lease: Duration, now: Now) -> Written {
-        state::check_renewal(lease)?;
+        let lease = self.span(lease, Defect::RenewClampsSpans, state::check_renewal)?;
         let row = self.fenced(row, claim, Defect::RenewWithoutFence)?;
         let ended = row.state != State::InProgress && !self.wrong(Defect::RenewAfterEnd);
         let too_late = now.store >= row.lease_until && self.wrong(Defect::RenewNeedsLiveLease);
@@ -64,9 +77,14 @@ impl Rules {
         rerun: Rerun,
         now: Now,
     ) -> Written {
-        if let Rerun::Until(window) = rerun {
-            state::check_span("checkpoint", "window", window)?;
-        }
+        let rerun = match rerun {
+            Rerun::Until(window) => {
+                Rerun::Until(self.span(window, Defect::CheckpointClampsSpans, |window| {
+                    state::check_span("checkpoint", "window", window)
+                })?)
+            }
+            rerun => rerun,
+        };
         let row = self.fenced(row, claim, Defect::CheckpointWithoutFence)?;
         if row.state != State::InProgress && !self.wrong(Defect::CheckpointAfterEnd) {
             return Err(lost());
@@ -86,11 +104,19 @@ impl Rules {
             };
             return if fine { Ok(None) } else { Err(invalid("checkpoint")) };
         }
+        if point.checkpoint() > row.checkpoint + 1 && self.wrong(Defect::CheckpointRefusesSkips) {
+            return Err(invalid("checkpoint"));
+        }
+        let mut lease_until = row.lease_until;
+        if self.wrong(Defect::CheckpointRenews) {
+            lease_until += now.store.duration_since(row.locked_at).unwrap_or_default();
+        }
         let point = if self.wrong(Defect::PointAsText) { bytes::point_as_text(point) } else { point.clone() };
         Ok(Some(Record {
             checkpoint: point.checkpoint(),
             point: Some(point),
             rerun_until: self.rerun_until(row.rerun_until, rerun, now),
+            lease_until,
             version: row.version + 1,
             ..row.clone()
         }))
@@ -126,13 +152,19 @@ impl Rules {
         retention: Duration,
         now: Now,
     ) -> Written {
-        state::check_span("complete", "retention", retention)?;
+        let retention = self.span(retention, Defect::EndClampsSpans, |retention| {
+            state::check_span("complete", "retention", retention)
+        })?;
         let row = row.ok_or_else(lost)?;
         let same_token = row.token == claim.fence().token && self.wrong(Defect::CompleteComparesOnlyToken);
         if row.fence() != claim.fence() && !same_token && !self.wrong(Defect::CompleteWithoutFence) {
             let taken =
                 matches!(row.state, State::Completed { .. }) && self.wrong(Defect::CompletedByOtherIsMine);
             return if taken { Ok(None) } else { Err(lost()) };
+        }
+        let open = row.state == State::InProgress && row.rerun_until != RerunUntil::Always;
+        if open && self.wrong(Defect::CompleteRefusesOpenEffect) {
+            return Err(invalid("complete"));
         }
         let write = match row.state {
             State::InProgress => now.store < row.lease_until || !self.wrong(Defect::CompleteNeedsLiveLease),
@@ -149,13 +181,20 @@ impl Rules {
     }
 
     fn release(self, row: Option<&Record>, claim: &Claim, retention: Duration, now: Now) -> Written {
-        state::check_span("release", "retention", retention)?;
+        let retention = self.span(retention, Defect::EndClampsSpans, |retention| {
+            state::check_span("release", "retention", retention)
+        })?;
         let row = self.fenced(row, claim, Defect::ReleaseWithoutFence)?;
         match row.state {
             State::InProgress
                 if row.rerun_until != RerunUntil::Always && !self.wrong(Defect::ReleaseWithOpenEffect) =>
             {
                 return Err(invalid("release"));
+            }
+            State::InProgress
+                if now.store >= row.lease_until && self.wrong(Defect::ReleaseNeedsLiveLease) =>
+            {
+                return Err(lost());
             }
             State::Failed { .. } if !self.wrong(Defect::ReleaseNotRepeatable) => return Ok(None),
             State::Completed { .. } if !self.wrong(Defect::ReleaseOverwritesAnswer) => return Err(lost()),
