@@ -30,3 +30,10 @@ impl Harness for Postgres {
 }
 
 idem_conformance::suite!(Postgres);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n04_postgres_goes_in_step_with_the_state_functions() {
+    for seed in 0..2 {
+        idem_conformance::lockstep::run::<Postgres>(seed, 1_000).await;
+    }
+}
