@@ -37,12 +37,12 @@ pub(crate) fn explain(
         let (early_record, early_reply) = step.decide(early, window.before, &drawn);
         let (late_record, late_reply) = step.decide(late, window.after, &drawn);
         (early, late) = (early_record, late_record);
-        fresh(old.as_ref(), early.as_ref(), step, &early_reply)?;
         if let Some(seen) = seen
             && !agree(seen, &early_reply, &late_reply, window)
         {
             return Err(format!("the answer is {seen:?} and has to be {early_reply:?}"));
         }
+        fresh(old.as_ref(), early.as_ref(), step, &early_reply)?;
     }
     match (after, early, late) {
         (None, None, None) => Ok(()),
