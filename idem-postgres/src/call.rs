@@ -1,5 +1,7 @@
 //! One call: a connection of its own for as long as a statement takes, and no longer.
 
+use std::time::Duration;
+
 use idem_core::{StoreError, StoreErrorKind};
 use sqlx::{
     Postgres, SqlStr,
@@ -7,7 +9,7 @@ use sqlx::{
     postgres::{PgArguments, PgPool, PgRow},
     query::Query,
 };
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     error::{Failure, after_sending, before_sending},
@@ -17,16 +19,21 @@ use crate::{
 /// A connection that is closed, not returned, unless its statement was answered.
 ///
 /// A dropped future does not stop a statement that was sent. Its connection would wait for the old answer in the pool, for as
-/// long as a lock is held, and starve everybody else.
+/// long as a lock is held, and starve everybody else. The pool also asks a connection that comes back whether it is well,
+/// for as long as the network is silent; here that has an end too.
 struct Guard {
     connection: PoolConnection<Postgres>,
     answered: bool,
+    within: Duration,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.answered {
             self.connection.close_on_drop();
+        } else if let Ok(runtime) = Handle::try_current() {
+            // Dropped at its end, it closes the connection and gives its place in the pool to another.
+            runtime.spawn(timeout(self.within, self.connection.return_to_pool()));
         }
     }
 }
@@ -42,8 +49,12 @@ pub(crate) async fn rows<'q>(
     sql: &SqlStr,
     bind: impl FnOnce(Bound<'q>) -> Bound<'q> + Send,
 ) -> Result<Result<Vec<PgRow>, Failure>, StoreError> {
-    let connection = pool.acquire().await.map_err(|error| before_sending(operation, error))?;
-    let mut guard = Guard { connection, answered: false };
+    // A pool that tests its connections asks a silent network too.
+    let acquired = timeout(settings.call_timeout, pool.acquire()).await;
+    let connection = acquired
+        .unwrap_or(Err(sqlx::Error::PoolTimedOut))
+        .map_err(|error| before_sending(operation, error))?;
+    let mut guard = Guard { connection, answered: false, within: settings.call_timeout };
     let query = bind(sqlx::query(sql.clone())).persistent(settings.persistent);
     let answer = timeout(settings.call_timeout, query.fetch_all(&mut *guard.connection)).await;
     Ok(match answer {

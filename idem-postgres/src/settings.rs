@@ -62,8 +62,9 @@ impl Settings {
         Ok(self)
     }
 
-    /// How long a call may take from the moment it has its connection; default 5 s. Then its connection is closed and
-    /// its outcome is unknown. It should be longer than `lock_timeout`.
+    /// How long a call may wait for its connection, and how long it may take from then on; default 5 s each. Without a
+    /// connection nothing was sent (`Unavailable`); afterwards its connection is closed and its outcome is unknown. It
+    /// should be longer than `lock_timeout`.
     ///
     /// # Errors
     /// [`Invalid`] unless it is 1 ms to 1 hour.

@@ -7,6 +7,7 @@
     reason = "each test binary uses another part of this module"
 )]
 
+pub mod acts;
 pub mod calls;
 
 use std::time::Duration;
