@@ -78,7 +78,7 @@ async fn measure(plan: Plan) {
     );
     for fillfactor in FILLFACTORS {
         let share = hot::share(&server.database().await, fillfactor, plan.hot).await;
-        println!("  {:<28} {:>7.0} %", format!("fillfactor {fillfactor}"), share * 100.0);
+        println!("  {:<26} {:>9.0} %", format!("fillfactor {fillfactor}"), share * 100.0);
     }
 }
 
@@ -100,7 +100,7 @@ async fn throughput(database: &Database, synchronous_commit: &str, length: Lengt
         let Spread { low, median, high } = Spread::of_ratios(ours, bare);
         let verdict = if median >= GOAL { "kept" } else { "MISSED" };
         println!(
-            "  store / bare               {median:>7.2}   ({low:.2} to {high:.2}), promised {GOAL:.2}: {verdict}"
+            "    store / bare               {median:>7.2}   ({low:.2} to {high:.2}), promised {GOAL:.2}: {verdict}"
         );
         let Spread { low, median, high } = Spread::of_ratios(ours, by_hand);
         println!("    store / by hand            {median:>7.2}   ({low:.2} to {high:.2})");
