@@ -25,6 +25,9 @@ CREATE TABLE {table} (
     CHECK ((status = 'in_progress') = (ended_at IS NULL)),
     CHECK ((recovery_point IS NULL) = (recovery_data IS NULL)),
     CHECK (recovery_point IS NULL OR checkpoint >= 1),
+    CHECK (octet_length(recovery_point) BETWEEN 1 AND 255 AND octet_length(recovery_data) <= 1048576),
+    CHECK (isfinite(locked_at) AND isfinite(lease_until) AND isfinite(created_at) AND isfinite(expires_at)),
+    CHECK (isfinite(ended_at)),
     CHECK (num_nulls(response_code, response_headers, response_body) = CASE status WHEN 'completed' THEN 0 ELSE 3 END),
     CHECK (response_code BETWEEN 200 AND 599),
     CHECK (status <> 'failed' OR rerun_until = 'infinity')

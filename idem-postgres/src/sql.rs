@@ -74,8 +74,10 @@ impl Sql {
 
 /// What the claim table says of an existing row `k` at `t.now`, top to bottom; `$3` is the caller's attempt, `$5` its
 /// fingerprints. The caller answers from it or sends the write of that row, which judges everything again.
+///
+/// A state that is none of ours, and a lease without an end, are neither free nor over: `impossible`.
 const JUDGE: &str = "
-  CASE WHEN k.status <> 'in_progress' AND t.now >= k.expires_at THEN 'expired'
+  CASE WHEN k.status IN ('completed', 'failed') AND t.now >= k.expires_at THEN 'expired'
        WHEN k.fingerprint <> ALL ($5::bytea[]) THEN
          CASE WHEN substr(k.fingerprint, 1, 1) IN (SELECT substr(f, 1, 1) FROM unnest($5::bytea[]) f)
               THEN 'mismatch' ELSE 'not_comparable' END
@@ -83,9 +85,9 @@ const JUDGE: &str = "
        WHEN k.status = 'completed' THEN 'completed'
        WHEN k.status = 'in_progress' AND t.now < k.lease_until THEN 'live'
        WHEN k.status = 'failed' THEN 'failed'
-       WHEN k.status = 'in_progress' AND t.now < k.rerun_until THEN 'stale'
-       WHEN k.status = 'in_progress' THEN 'in_doubt'
-       ELSE k.status END AS judged,
+       WHEN k.status = 'in_progress' AND t.now >= k.lease_until AND t.now < k.rerun_until THEN 'stale'
+       WHEN k.status = 'in_progress' AND t.now >= k.lease_until AND t.now >= k.rerun_until THEN 'in_doubt'
+       ELSE 'impossible' END AS judged,
   k.operation, k.token, k.fingerprint, k.response_code, k.response_headers, k.response_body,
   (extract(epoch FROM k.lease_until - t.now) * 1000000)::bigint AS lease_left,
   (extract(epoch FROM CASE WHEN isfinite(k.rerun_until) THEN GREATEST(k.lease_until, k.rerun_until)
@@ -150,7 +152,7 @@ l AS MATERIALIZED (
 c AS MATERIALIZED (SELECT l.*, clock_timestamp() AS now FROM l),
 j AS MATERIALIZED (
   SELECT scope, key, now FROM c
-  WHERE operation = $8 AND token = $9 AND status <> 'in_progress' AND now >= expires_at)
+  WHERE operation = $8 AND token = $9 AND status IN ('completed', 'failed') AND now >= expires_at)
 UPDATE {table} k
 SET operation = gen_random_uuid(), attempt = $3, token = 1, fingerprint = $4, status = 'in_progress',
     version = k.version + 1, checkpoint = 0, recovery_point = NULL, recovery_data = NULL,
@@ -216,14 +218,14 @@ SELECT verdict FROM j";
 ///
 /// Atomic because the fence and the state are conditions of the one UPDATE, and are judged again on the newest version
 /// after a wait. If it wrote nothing, the rest says why, from the snapshot: `in_progress` there means that the row
-/// changed while the statement waited, and it is sent again.
+/// changed while the statement waited, and it is sent again. The clock is read once, so that it is kept for exactly as
+/// long as was asked for after it ended.
 const COMPLETE: &str = "
-WITH t AS MATERIALIZED (SELECT set_config('lock_timeout', $5, true) AS lock_timeout),
+WITH t AS MATERIALIZED (SELECT set_config('lock_timeout', $5, true) AS lock_timeout, clock_timestamp() AS now),
 u AS (
   UPDATE {table} k
   SET status = 'completed', response_code = $6, response_headers = $7, response_body = $8, version = k.version + 1,
-      ended_at = clock_timestamp(),
-      expires_at = GREATEST(k.expires_at, clock_timestamp() + $9 * interval '1 microsecond')
+      ended_at = t.now, expires_at = GREATEST(k.expires_at, t.now + $9 * interval '1 microsecond')
   FROM t
   WHERE k.scope = $1 AND k.key = $2 AND k.operation = $3 AND k.token = $4 AND k.status = 'in_progress'
     AND t.lock_timeout IS NOT NULL
@@ -235,11 +237,11 @@ WHERE k.scope = $1 AND k.key = $2 AND k.operation = $3 AND k.token = $4 AND NOT 
 
 /// Ends because it may be tried again, unless an effect is open. Atomic as [`COMPLETE`] is.
 const RELEASE: &str = "
-WITH t AS MATERIALIZED (SELECT set_config('lock_timeout', $5, true) AS lock_timeout),
+WITH t AS MATERIALIZED (SELECT set_config('lock_timeout', $5, true) AS lock_timeout, clock_timestamp() AS now),
 u AS (
   UPDATE {table} k
-  SET status = 'failed', version = k.version + 1, ended_at = clock_timestamp(),
-      expires_at = GREATEST(k.expires_at, clock_timestamp() + $6 * interval '1 microsecond')
+  SET status = 'failed', version = k.version + 1,
+      ended_at = t.now, expires_at = GREATEST(k.expires_at, t.now + $6 * interval '1 microsecond')
   FROM t
   WHERE k.scope = $1 AND k.key = $2 AND k.operation = $3 AND k.token = $4 AND k.status = 'in_progress'
     AND k.rerun_until = 'infinity' AND t.lock_timeout IS NOT NULL
@@ -285,14 +287,16 @@ SELECT verdict FROM j";
 /// Deletes at most `$1` ended and expired rows, oldest first.
 ///
 /// The picking select locks what it picks and passes over what others hold, so the condition still holds when the row
-/// goes; the DELETE repeats it all the same. The clock is read once, by a sub-select that the index can use.
+/// goes; the DELETE repeats it all the same. It is materialized, since a planner may run a sub-select once for each row that
+/// it joins, and every run would lock and pick further rows. The clock is read once, by a sub-select that the index can use.
 const SWEEP: &str = "
-WITH d AS (
-  DELETE FROM {table} WHERE (scope, key) IN (
-      SELECT scope, key FROM {table}
-      WHERE status <> 'in_progress' AND expires_at <= (SELECT clock_timestamp())
-      ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-    AND status <> 'in_progress' AND expires_at <= clock_timestamp()
+WITH p AS MATERIALIZED (
+  SELECT scope, key FROM {table}
+  WHERE status IN ('completed', 'failed') AND expires_at <= (SELECT clock_timestamp())
+  ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED),
+d AS (
+  DELETE FROM {table} k USING p WHERE k.scope = p.scope AND k.key = p.key
+    AND k.status IN ('completed', 'failed') AND k.expires_at <= clock_timestamp()
   RETURNING 1)
 SELECT count(*) AS swept FROM d";
 
