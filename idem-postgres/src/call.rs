@@ -1,20 +1,109 @@
-//! One call: a connection of its own for as long as a statement takes, and no longer.
+//! One call of the store: its deadline, and a connection of its own for as long as a statement takes and no longer.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use idem_core::{StoreError, StoreErrorKind};
 use sqlx::{
-    Postgres, SqlStr,
+    Connection as _, Postgres, SqlStr,
     pool::PoolConnection,
-    postgres::{PgArguments, PgPool, PgRow},
+    postgres::{PgArguments, PgConnection, PgRow},
     query::Query,
 };
-use tokio::{runtime::Handle, time::timeout};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout, timeout_at},
+};
 
 use crate::{
-    error::{Failure, after_sending, before_sending},
-    settings::Settings,
+    error::{Failure, after_sending},
+    store::PostgresStore,
 };
+
+/// How often a statement that met a conflict, or a row that changed under it, is sent again before its caller is told.
+pub(crate) const ATTEMPTS: usize = 16;
+
+/// A statement with its values.
+pub(crate) type Bound<'q> = Query<'q, Postgres, PgArguments>;
+
+/// One call, however many statements it takes.
+pub(crate) struct Call<'s> {
+    store: &'s PostgresStore,
+    operation: &'static str,
+    until: Instant,
+}
+
+impl<'s> Call<'s> {
+    pub(crate) fn start(store: &'s PostgresStore, operation: &'static str) -> Self {
+        Self { store, operation, until: Instant::now() + store.settings.call_timeout }
+    }
+
+    /// Sends one statement until it is answered by something else than a conflict of transactions.
+    pub(crate) async fn answer<'q>(
+        &self,
+        sql: &SqlStr,
+        bind: impl Fn(Bound<'q>) -> Bound<'q> + Send + Sync,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        for _ in 1..ATTEMPTS {
+            match self.send(sql, &bind).await {
+                Err(failure) if failure.is_passing() => tokio::task::yield_now().await,
+                answer => return answer.map_err(|failure| failure.into_error(self.operation)),
+            }
+        }
+        self.send(sql, &bind).await.map_err(|failure| failure.into_error(self.operation))
+    }
+
+    /// Sends one statement once.
+    pub(crate) async fn send<'q>(
+        &self,
+        sql: &SqlStr,
+        bind: impl FnOnce(Bound<'q>) -> Bound<'q> + Send,
+    ) -> Result<Vec<PgRow>, Failure> {
+        let connection = match timeout_at(self.until, self.store.pool.acquire()).await {
+            Ok(Ok(connection)) if Instant::now() < self.until => connection,
+            // Nothing was sent.
+            Ok(Err(error)) => return Err(Failure::Is(StoreErrorKind::Unavailable, error)),
+            Ok(Ok(_)) | Err(_) => return Err(Failure::Is(StoreErrorKind::Unavailable, timed_out())),
+        };
+        let settings = &self.store.settings;
+        let mut guard = Guard { connection, answered: false, within: settings.call_timeout };
+        let persistent = settings.persistent;
+        let query = bind(sqlx::query(sql.clone())).persistent(persistent);
+        let answer = async {
+            if persistent {
+                query.fetch_all(&mut *guard.connection).await
+            } else {
+                in_transaction(&mut guard.connection, query).await
+            }
+        };
+        match timeout_at(self.until, answer).await {
+            Ok(Ok(rows)) => {
+                guard.answered = true;
+                Ok(rows)
+            }
+            Ok(Err(error)) => {
+                let failure = after_sending(error);
+                guard.answered = failure.spares_connection();
+                Err(failure)
+            }
+            Err(_) => Err(Failure::Is(StoreErrorKind::Unknown, timed_out())),
+        }
+    }
+}
+
+/// Prepares an unnamed statement and runs it.
+///
+/// The driver does it in two round trips. Between them a pooler may hand the server's connection to somebody else, whose
+/// unnamed statement would then run with our values; inside a transaction it may not.
+async fn in_transaction(connection: &mut PgConnection, query: Bound<'_>) -> Result<Vec<PgRow>, sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    let rows = query.fetch_all(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(rows)
+}
+
+fn timed_out() -> sqlx::Error {
+    sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "call_timeout"))
+}
 
 /// A connection that is closed, not returned, unless its statement was answered.
 ///
@@ -37,42 +126,3 @@ impl Drop for Guard {
         }
     }
 }
-
-/// Sends one statement and returns its rows.
-///
-/// # Errors
-/// `Ok(Err(_))` where the caller may go on (see [`Failure`]); `Err` where it cannot have been sent.
-pub(crate) async fn rows<'q>(
-    pool: &PgPool,
-    settings: &Settings,
-    operation: &'static str,
-    sql: &SqlStr,
-    bind: impl FnOnce(Bound<'q>) -> Bound<'q> + Send,
-) -> Result<Result<Vec<PgRow>, Failure>, StoreError> {
-    // A pool that tests its connections asks a silent network too.
-    let acquired = timeout(settings.call_timeout, pool.acquire()).await;
-    let connection = acquired
-        .unwrap_or(Err(sqlx::Error::PoolTimedOut))
-        .map_err(|error| before_sending(operation, error))?;
-    let mut guard = Guard { connection, answered: false, within: settings.call_timeout };
-    let query = bind(sqlx::query(sql.clone())).persistent(settings.persistent);
-    let answer = timeout(settings.call_timeout, query.fetch_all(&mut *guard.connection)).await;
-    Ok(match answer {
-        Ok(Ok(rows)) => {
-            guard.answered = true;
-            Ok(rows)
-        }
-        Ok(Err(error)) => {
-            let failure = after_sending(error);
-            guard.answered = !matches!(failure, Failure::Is(StoreErrorKind::Unknown, _));
-            Err(failure)
-        }
-        Err(_) => Err(Failure::Is(
-            StoreErrorKind::Unknown,
-            sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, "call_timeout")),
-        )),
-    })
-}
-
-/// A statement with its values.
-pub(crate) type Bound<'q> = Query<'q, Postgres, PgArguments>;

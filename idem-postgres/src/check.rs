@@ -1,13 +1,16 @@
 //! Whether this server keeps what it said.
 
 use idem_core::{StoreError, StoreErrorKind};
-use sqlx::Row as _;
+use sqlx::SqlSafeStr as _;
 
-use crate::{
-    error::{after_sending, before_sending},
-    migrate::VERSION,
-    store::PostgresStore,
-};
+use crate::{call::Call, migrate::VERSION, row::Columns, store::PostgresStore};
+
+/// What the server says about itself, in this session.
+const SERVER: &str = "
+SELECT current_setting('fsync') = 'on' AS fsync, current_setting('full_page_writes') = 'on' AS full_page_writes,
+  current_setting('synchronous_commit') <> 'off' AS commits, current_setting('server_encoding') = 'UTF8' AS unicode,
+  pg_is_in_recovery() AS standby, current_setting('transaction_read_only') = 'on' AS read_only,
+  current_setting('server_version_num')::int AS version";
 
 /// What [`PostgresStore::check`] found: the server may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,32 +41,22 @@ impl PostgresStore {
     ///
     /// # Errors
     /// `Invalid` if `fsync` is off, if the effective `synchronous_commit` is off, if the server is a standby or
-    /// read-only, older than 14, or without this version's table: the message says which. `Unavailable`, `Unknown`.
+    /// read-only, older than 14, its encoding not UTF-8, or without this version's table: the message says which.
+    /// `Unavailable`, `Unknown`.
     pub async fn check(&self) -> Result<Checked, StoreError> {
-        let failed = |error| after_sending(error).into_error("check");
-        let mut connection = self.pool.acquire().await.map_err(|error| before_sending("check", error))?;
-        let row = sqlx::query(
-            "SELECT current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',
-                    current_setting('synchronous_commit'), pg_is_in_recovery(),
-                    current_setting('transaction_read_only') = 'on', current_setting('server_version_num')::int",
-        )
-        .fetch_one(&mut *connection)
-        .await
-        .map_err(failed)?;
-        drop(connection);
-        let (fsync, full_pages): (bool, bool) =
-            (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
-        let commit: String = row.try_get(2).map_err(failed)?;
-        let (standby, read_only): (bool, bool) =
-            (row.try_get(3).map_err(failed)?, row.try_get(4).map_err(failed)?);
-        let server_version: i32 = row.try_get(5).map_err(failed)?;
+        let rows = Call::start(self, "check").answer(&SERVER.into_sql_str(), |query| query).await?;
+        let row = rows.first().ok_or(StoreError::new(StoreErrorKind::Corrupt, "check"))?;
+        let server = Columns::of(row, "check");
+        let is = |name| server.value::<bool>(name);
+        let server_version: i32 = server.value("version")?;
         let schema = self.schema_version().await?;
 
         let refusals = [
-            (!fsync, "fsync is off: acknowledged claims are lost with the machine"),
-            (commit == "off", "synchronous_commit is off: acknowledged claims are lost in a crash"),
-            (standby, "the server is a standby: only the primary decides"),
-            (read_only, "the session is read-only"),
+            (!is("fsync")?, "fsync is off: acknowledged claims are lost with the machine"),
+            (!is("commits")?, "synchronous_commit is off: acknowledged claims are lost in a crash"),
+            (is("standby")?, "the server is a standby: only the primary decides"),
+            (is("read_only")?, "the session is read-only"),
+            (!is("unicode")?, "the database's encoding is not UTF8: it cannot hold every scope"),
             (server_version < OLDEST, "the server is older than Postgres 14"),
             (schema < VERSION, "the table is not there or of an older version: call migrate"),
             (schema > VERSION, "the table is of a newer version: update this code"),
@@ -72,7 +65,7 @@ impl PostgresStore {
             return Err(StoreError::new(StoreErrorKind::Invalid, "check").because(reason));
         }
         let mut warnings = Vec::new();
-        if !full_pages {
+        if !is("full_page_writes")? {
             warnings.push(Warning::FullPageWritesOff);
         }
         if server_version > NEWEST {

@@ -7,14 +7,11 @@ use sqlx::{SqlStr, postgres::PgRow};
 use uuid::Uuid;
 
 use crate::{
-    call::Bound,
+    call::{ATTEMPTS, Bound, Call},
     error::Failure,
     row::{Columns, bigint, micros},
     store::PostgresStore,
 };
-
-/// How often a claim starts again when the row changed between its statements.
-const ROUNDS: usize = 16;
 
 /// What a caller is told to wait when somebody else is just taking the key over.
 const TAKEN_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -37,13 +34,13 @@ enum Write {
 
 pub(crate) async fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {
     check_claim(request)?;
-    let bound = Values::of(store, request);
-    for _ in 0..ROUNDS {
-        let judged = match store.send("claim", &store.sql.claim, |query| bound.first(query)).await? {
+    let (call, bound) = (Call::start(store, "claim"), Values::of(store, request));
+    for _ in 0..ATTEMPTS {
+        let judged = match call.send(&store.sql.claim, |query| bound.first(query)).await {
             Ok(rows) => judge(&rows, request)?,
-            Err(Failure::Again(_)) => Judged::Again,
+            Err(failure) if failure.is_passing() => Judged::Again,
             // Another insert of this key, or a long transaction on its row, is under way: look without waiting.
-            Err(Failure::Locked(error)) => match judge(&bound.look(store).await?, request)? {
+            Err(Failure::Locked(error)) => match judge(&bound.look(store, &call).await?, request)? {
                 Judged::Answer(outcome) => Judged::Answer(outcome),
                 Judged::Write(..) | Judged::Again => return Err(Failure::Locked(error).into_error("claim")),
             },
@@ -51,7 +48,7 @@ pub(crate) async fn claim(store: &PostgresStore, request: &ClaimRequest) -> Resu
         };
         let outcome = match judged {
             Judged::Answer(outcome) => Some(outcome),
-            Judged::Write(write, seen) => bound.write(store, write, seen, request).await?,
+            Judged::Write(write, seen) => bound.write(store, &call, write, seen, request).await?,
             Judged::Again => None,
         };
         match outcome {
@@ -78,7 +75,7 @@ fn judge(rows: &[PgRow], request: &ClaimRequest) -> Result<Judged, StoreError> {
         "expired" => Judged::Write(Write::Wipe, columns.fence()?),
         "mine" => Judged::Write(Write::Reissue, columns.fence()?),
         "failed" | "stale" => Judged::Write(Write::Take, columns.fence()?),
-        _ => return Err(columns.corrupt("an unknown status")),
+        _ => return Err(columns.corrupt("no state of ours")),
     })
 }
 
@@ -125,14 +122,15 @@ impl Values {
             .bind(&self.lock_timeout)
     }
 
-    async fn look(&self, store: &PostgresStore) -> Result<Vec<PgRow>, StoreError> {
-        store.answer("claim", &store.sql.look, |query| self.first(query)).await
+    async fn look(&self, store: &PostgresStore, call: &Call<'_>) -> Result<Vec<PgRow>, StoreError> {
+        call.answer(&store.sql.look, |query| self.first(query)).await
     }
 
     /// Writes the row that was seen with this fence; `None` if it is no longer what it was.
     async fn write(
         &self,
         store: &PostgresStore,
+        call: &Call<'_>,
         write: Write,
         seen: Fence,
         request: &ClaimRequest,
@@ -142,8 +140,8 @@ impl Values {
             Write::Reissue => &store.sql.reissue,
             Write::Take => &store.sql.take,
         };
-        let sent = store
-            .send("claim", sql, |query| {
+        let sent = call
+            .send(sql, |query| {
                 let query = self.named(query);
                 let query = match write {
                     Write::Wipe => query.bind(&self.current).bind(self.lease).bind(self.retention),
@@ -154,10 +152,10 @@ impl Values {
                     .bind(Uuid::from_bytes(seen.operation.to_bytes()))
                     .bind(bigint(seen.token))
             })
-            .await?;
+            .await;
         let rows = match (sent, write) {
             (Ok(rows), _) => rows,
-            (Err(Failure::Again(_)), _) => return Ok(None),
+            (Err(failure), _) if failure.is_passing() => return Ok(None),
             (Err(Failure::Locked(_)), Write::Take) => {
                 return Ok(Some(ClaimOutcome::InProgress { retry_after: TAKEN_RETRY_AFTER }));
             }

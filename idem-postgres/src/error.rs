@@ -3,11 +3,13 @@
 use idem_core::{StoreError, StoreErrorKind};
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
-/// What a call does after an error.
+/// Why a statement has no rows to show.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Definitely not done, and worth sending again at once: a conflict of transactions.
     Again(sqlx::Error),
+    /// Definitely not done: what this connection had prepared no longer fits. Worth sending again on another one.
+    Outdated(sqlx::Error),
     /// Definitely not done: somebody else held the row for longer than the lock timeout.
     Locked(sqlx::Error),
     /// Anything else.
@@ -15,32 +17,68 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Whether the same statement may well be answered when it is sent again at once.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Again(_) | Self::Outdated(_) => true,
+            Self::Locked(_) | Self::Is(..) => false,
+        }
+    }
+
+    /// Whether its connection is as good as before.
+    pub(crate) fn spares_connection(&self) -> bool {
+        match self {
+            Self::Again(_) | Self::Locked(_) => true,
+            Self::Outdated(_) => false,
+            Self::Is(kind, _) => *kind != StoreErrorKind::Unknown,
+        }
+    }
+
     /// The error that the caller gets if the call does not go on.
     pub(crate) fn into_error(self, operation: &'static str) -> StoreError {
-        match self {
-            Self::Again(source) | Self::Locked(source) => {
-                StoreError::new(StoreErrorKind::Unavailable, operation).with_source(source)
+        let (kind, source) = match self {
+            Self::Again(source) | Self::Outdated(source) | Self::Locked(source) => {
+                (StoreErrorKind::Unavailable, source)
             }
-            Self::Is(kind, source) => StoreError::new(kind, operation).with_source(source),
+            Self::Is(kind, source) => (kind, source),
+        };
+        let error = StoreError::new(kind, operation);
+        match Refusal::of(&source) {
+            Some(refusal) => error.with_source(refusal),
+            None => error.with_source(source),
         }
     }
 }
 
+/// What the server said, without its DETAIL: that line quotes whole rows, keys and answers included.
+#[derive(Debug, thiserror::Error)]
+#[error("{message} (SQLSTATE {code})")]
+struct Refusal {
+    code: String,
+    message: String,
+}
+
+impl Refusal {
+    fn of(error: &sqlx::Error) -> Option<Self> {
+        let answer = error.as_database_error()?;
+        let code = answer.code().unwrap_or_default().into_owned();
+        Some(Self { code, message: answer.message().to_owned() })
+    }
+}
+
 /// Judges an error that came *after* a statement was sent.
-///
-/// A statement of its own is one transaction. An answer of severity ERROR aborted it: not done. FATAL and PANIC end the
-/// connection and can come after the commit record was written (57P01 while waiting for a standby): unknown. So is
-/// everything that is no answer of the server.
 #[expect(clippy::wildcard_enum_match_arm, reason = "what is not understood may have been done")]
 pub(crate) fn after_sending(error: sqlx::Error) -> Failure {
     let kind = match &error {
         sqlx::Error::Database(answer) => match answer.try_downcast_ref::<PgDatabaseError>() {
-            Some(answer) if is_error(answer.severity()) => match answer.code() {
-                "40001" | "40P01" | "0A000" => return Failure::Again(error),
-                "55P03" => return Failure::Locked(error),
-                code => aborted(code),
+            Some(answer) if answer.routine() == Some(CACHED_PLAN) => return Failure::Outdated(error),
+            Some(answer) => match of_code(answer.code(), is_error(answer.severity())) {
+                Verdict::Again => return Failure::Again(error),
+                Verdict::Outdated => return Failure::Outdated(error),
+                Verdict::Locked => return Failure::Locked(error),
+                Verdict::Is(kind) => kind,
             },
-            Some(_) | None => StoreErrorKind::Unknown,
+            None => StoreErrorKind::Unknown,
         },
         // It was done, or read, and what came back makes no sense.
         sqlx::Error::ColumnDecode { .. }
@@ -56,9 +94,16 @@ pub(crate) fn after_sending(error: sqlx::Error) -> Failure {
     Failure::Is(kind, error)
 }
 
-/// Judges an error that came while a connection was asked for: nothing was sent.
-pub(crate) fn before_sending(operation: &'static str, error: sqlx::Error) -> StoreError {
-    StoreError::new(StoreErrorKind::Unavailable, operation).with_source(error)
+/// Where Postgres says that a prepared statement's result has changed; its SQLSTATE, 0A000, is shared by much else.
+const CACHED_PLAN: &str = "RevalidateCachedQuery";
+
+/// What the server's answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Again,
+    Outdated,
+    Locked,
+    Is(StoreErrorKind),
 }
 
 fn is_error(severity: PgSeverity) -> bool {
@@ -73,24 +118,43 @@ fn is_error(severity: PgSeverity) -> bool {
     }
 }
 
-/// What to do about an aborted statement, by its SQLSTATE.
-fn aborted(code: &str) -> StoreErrorKind {
-    match code {
-        // Read-only (a standby, or a primary that was demoted), and a statement that was cancelled.
-        "25006" | "57014" => StoreErrorKind::Unavailable,
-        "XX001" | "XX002" => StoreErrorKind::Corrupt,
-        _ => match code.get(..2) {
-            // Values that do not fit, violated checks, missing tables or rights, bad SQL: the same again next time.
-            Some("22" | "23" | "42" | "3D" | "3F" | "28") => StoreErrorKind::Invalid,
-            // Connections, resources, operators' intervention, transactions, the rest.
-            _ => StoreErrorKind::Unavailable,
-        },
+/// The table, by SQLSTATE or its class.
+///
+/// A statement is one transaction. An answer of severity ERROR says that it was aborted, at its commit too (a deferred
+/// constraint, a serialization failure): once the commit record is written the server can only stop, not answer ERROR.
+/// FATAL and PANIC end the connection and can come after that record, as while it waits for a standby.
+fn of_code(code: &str, error: bool) -> Verdict {
+    use StoreErrorKind::{Corrupt, Invalid, Unavailable, Unknown};
+
+    match (code, code.get(..2)) {
+        _ if !error => Verdict::Is(Unknown),
+        // Said by something between us and the server, about a connection of its own that broke under the statement;
+        // the server itself says these as FATAL.
+        (_, Some("08")) | ("40003" | "57P01" | "57P02" | "57P03" | "57P04" | "57P05", _) => {
+            Verdict::Is(Unknown)
+        }
+        ("40001" | "40P01", _) => Verdict::Again,
+        ("55P03", _) => Verdict::Locked,
+        // A prepared statement that a pooler or a DISCARD took away, or whose name somebody else has.
+        ("26000" | "42P05", _) => Verdict::Outdated,
+        // A statement that was cancelled, and a standby or a primary that was demoted.
+        ("57014" | "25006", _) => Verdict::Is(Unavailable),
+        // Text that the database's encoding cannot hold.
+        ("22021" | "22P05", _) => Verdict::Is(Invalid),
+        // Our values are typed and bounded, so it is a stored one that no arithmetic and no cast takes; and broken pages.
+        (_, Some("22")) | ("0A000" | "XX001" | "XX002", _) => Verdict::Is(Corrupt),
+        // Violated checks, missing tables or rights, bad SQL, values too large for an index: the same again next time.
+        (_, Some("23" | "28" | "3D" | "3F" | "42" | "54")) => Verdict::Is(Invalid),
+        // Resources, operators, triggers, transactions, the rest.
+        _ => Verdict::Is(Unavailable),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io;
+
+    use StoreErrorKind::{Corrupt, Invalid, Unavailable, Unknown};
 
     use super::*;
 
@@ -100,38 +164,64 @@ mod tests {
 
     #[test]
     fn p06_what_is_no_answer_of_the_server_is_unknown() {
-        assert_eq!(kind(sqlx::Error::Io(io::ErrorKind::ConnectionReset.into())), StoreErrorKind::Unknown);
-        assert_eq!(kind(sqlx::Error::Protocol("cut".into())), StoreErrorKind::Unknown);
-        assert_eq!(kind(sqlx::Error::WorkerCrashed), StoreErrorKind::Unknown);
-        assert_eq!(kind(sqlx::Error::ColumnNotFound("x".into())), StoreErrorKind::Corrupt);
-        assert_eq!(kind(sqlx::Error::Decode("x".into())), StoreErrorKind::Corrupt);
-        assert_eq!(kind(sqlx::Error::Encode("x".into())), StoreErrorKind::Invalid);
-        assert_eq!(before_sending("claim", sqlx::Error::PoolTimedOut).kind(), StoreErrorKind::Unavailable);
+        assert_eq!(kind(sqlx::Error::Io(io::ErrorKind::ConnectionReset.into())), Unknown);
+        assert_eq!(kind(sqlx::Error::Protocol("cut".into())), Unknown);
+        assert_eq!(kind(sqlx::Error::WorkerCrashed), Unknown);
+        assert_eq!(kind(sqlx::Error::ColumnNotFound("x".into())), Corrupt);
+        assert_eq!(kind(sqlx::Error::Decode("x".into())), Corrupt);
+        assert_eq!(kind(sqlx::Error::Encode("x".into())), Invalid);
     }
 
     #[test]
-    fn p06_an_aborted_statement_was_not_done() {
+    fn p06_every_class_of_answer_says_whether_it_was_done() {
         let rows = [
-            ("25006", StoreErrorKind::Unavailable),
-            ("57014", StoreErrorKind::Unavailable),
-            ("53100", StoreErrorKind::Unavailable),
-            ("53300", StoreErrorKind::Unavailable),
-            ("08006", StoreErrorKind::Unavailable),
-            ("57P01", StoreErrorKind::Unavailable),
-            ("XX000", StoreErrorKind::Unavailable),
-            ("XX001", StoreErrorKind::Corrupt),
-            ("22021", StoreErrorKind::Invalid),
-            ("23514", StoreErrorKind::Invalid),
-            ("42P01", StoreErrorKind::Invalid),
-            ("42501", StoreErrorKind::Invalid),
+            ("40001", Verdict::Again),
+            ("40P01", Verdict::Again),
+            ("26000", Verdict::Outdated),
+            ("42P05", Verdict::Outdated),
+            ("55P03", Verdict::Locked),
+            ("08006", Verdict::Is(Unknown)),
+            ("08P01", Verdict::Is(Unknown)),
+            ("40003", Verdict::Is(Unknown)),
+            ("57P01", Verdict::Is(Unknown)),
+            ("57P02", Verdict::Is(Unknown)),
+            ("57P03", Verdict::Is(Unknown)),
+            ("25006", Verdict::Is(Unavailable)),
+            ("57014", Verdict::Is(Unavailable)),
+            ("53100", Verdict::Is(Unavailable)),
+            ("53300", Verdict::Is(Unavailable)),
+            ("25P02", Verdict::Is(Unavailable)),
+            ("P0001", Verdict::Is(Unavailable)),
+            ("XX000", Verdict::Is(Unavailable)),
+            ("", Verdict::Is(Unavailable)),
+            ("XX001", Verdict::Is(Corrupt)),
+            ("0A000", Verdict::Is(Corrupt)),
+            ("22003", Verdict::Is(Corrupt)),
+            ("22008", Verdict::Is(Corrupt)),
+            ("22021", Verdict::Is(Invalid)),
+            ("22P05", Verdict::Is(Invalid)),
+            ("23514", Verdict::Is(Invalid)),
+            ("42P01", Verdict::Is(Invalid)),
+            ("42501", Verdict::Is(Invalid)),
+            ("54000", Verdict::Is(Invalid)),
         ];
         for (code, expected) in rows {
-            assert_eq!(aborted(code), expected, "{code}");
+            assert_eq!(of_code(code, true), expected, "{code}");
+            assert_eq!(of_code(code, false), Verdict::Is(Unknown), "{code} as FATAL or PANIC");
         }
     }
 
     #[test]
-    fn b170_only_an_error_that_left_the_connection_up_aborts_for_certain() {
+    fn p06_only_an_error_that_left_the_connection_up_aborts_for_certain() {
         assert!(is_error(PgSeverity::Error) && !is_error(PgSeverity::Fatal) && !is_error(PgSeverity::Panic));
+    }
+
+    #[test]
+    fn f01_a_connection_goes_back_only_if_it_can_be_used_again() {
+        let error = || sqlx::Error::WorkerCrashed;
+        assert!(Failure::Again(error()).spares_connection() && Failure::Locked(error()).spares_connection());
+        assert!(Failure::Is(Invalid, error()).spares_connection());
+        assert!(!Failure::Is(Unknown, error()).spares_connection());
+        assert!(!Failure::Outdated(error()).spares_connection());
     }
 }

@@ -7,6 +7,7 @@ use idem_core::{AttemptId, Decision, KeyId, Maintain, Record, StoreError, Stuck,
 use uuid::Uuid;
 
 use crate::{
+    call::Call,
     row::{Columns, bigint, micros},
     store::PostgresStore,
 };
@@ -14,7 +15,8 @@ use crate::{
 #[async_trait]
 impl Maintain for PostgresStore {
     async fn sweep(&self, limit: u32) -> Result<u64, StoreError> {
-        let rows = self.answer("sweep", &self.sql.sweep, |query| query.bind(i64::from(limit))).await?;
+        let rows =
+            Call::start(self, "sweep").answer(&self.sql.sweep, |query| query.bind(i64::from(limit))).await?;
         rows.first().map_or(Ok(0), |row| {
             let swept: i64 = Columns::of(row, "sweep").value("swept")?;
             Ok(swept.unsigned_abs())
@@ -23,7 +25,8 @@ impl Maintain for PostgresStore {
 
     /// Reads the whole table, since no index holds what every renewal changes: for a dashboard's pace, not a request's.
     async fn stuck(&self, limit: u32) -> Result<Vec<Stuck>, StoreError> {
-        let rows = self.answer("stuck", &self.sql.stuck, |query| query.bind(i64::from(limit))).await?;
+        let rows =
+            Call::start(self, "stuck").answer(&self.sql.stuck, |query| query.bind(i64::from(limit))).await?;
         rows.iter()
             .map(|row| {
                 let columns = Columns::of(row, "stuck");
@@ -37,8 +40,8 @@ impl Maintain for PostgresStore {
     }
 
     async fn find(&self, id: &KeyId) -> Result<Option<Record>, StoreError> {
-        let rows = self
-            .answer("find", &self.sql.find, |query| {
+        let rows = Call::start(self, "find")
+            .answer(&self.sql.find, |query| {
                 query.bind(id.scope().as_str().to_owned()).bind(id.key().as_str().to_owned())
             })
             .await?;

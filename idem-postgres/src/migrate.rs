@@ -1,10 +1,12 @@
 //! The table, made and kept up by the library.
 
 use idem_core::{StoreError, StoreErrorKind};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqlSafeStr as _};
 
 use crate::{
-    error::{after_sending, before_sending},
+    call::Call,
+    error::{Failure, after_sending},
+    row::Columns,
     settings::Settings,
     store::PostgresStore,
 };
@@ -25,7 +27,11 @@ impl PostgresStore {
     /// `Invalid` if the table is of a newer version than this code, or the user may not create it; `Unavailable`;
     /// `Unknown`, after which calling it again settles it.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        let mut connection = self.pool.acquire().await.map_err(|error| before_sending("migrate", error))?;
+        let mut connection = self
+            .pool
+            .acquire()
+            .await
+            .map_err(|error| Failure::Is(StoreErrorKind::Unavailable, error).into_error("migrate"))?;
         // Whatever happens on the way, a connection with a half-open transaction does not go back.
         connection.close_on_drop();
         migrate(&mut connection, &self.settings).await
@@ -33,16 +39,18 @@ impl PostgresStore {
 
     /// The version of the schema that is there; 0 without one.
     pub(crate) async fn schema_version(&self) -> Result<usize, StoreError> {
-        let mut connection = self.pool.acquire().await.map_err(|error| before_sending("check", error))?;
+        const EXISTS: &str = "SELECT to_regclass($1) IS NOT NULL AS is_there";
         let log = self.settings.in_schema(&log_table(&self.settings));
-        let exists = sqlx::query("SELECT to_regclass($1) IS NOT NULL").bind(&log);
-        let failed = |error| after_sending(error).into_error("check");
-        let exists: bool =
-            exists.fetch_one(&mut *connection).await.and_then(|row| row.try_get(0)).map_err(failed)?;
-        if !exists {
+        let call = Call::start(self, "check");
+        let rows = call.answer(&EXISTS.into_sql_str(), |query| query.bind(log.clone())).await?;
+        let is_there = rows.first().map(|row| Columns::of(row, "check").value("is_there")).transpose()?;
+        if is_there != Some(true) {
             return Ok(0);
         }
-        applied(&mut connection, &log).await.map_err(failed)
+        let rows = call.answer(&AssertSqlSafe(applied_sql(&log)).into_sql_str(), |query| query).await?;
+        let version =
+            rows.first().map(|row| Columns::of(row, "check").value::<i32>("version")).transpose()?;
+        Ok(version.and_then(|version| usize::try_from(version).ok()).unwrap_or(0))
     }
 }
 
@@ -76,9 +84,13 @@ async fn migrate(connection: &mut PgConnection, settings: &Settings) -> Result<(
 }
 
 async fn applied(connection: &mut PgConnection, log: &str) -> Result<usize, sqlx::Error> {
-    let sql = format!("SELECT coalesce(max(version), 0) FROM {log}");
-    let version: i32 = sqlx::query(AssertSqlSafe(sql)).fetch_one(connection).await?.try_get(0)?;
+    let version: i32 =
+        sqlx::query(AssertSqlSafe(applied_sql(log))).fetch_one(connection).await?.try_get(0)?;
     Ok(usize::try_from(version).unwrap_or(0))
+}
+
+fn applied_sql(log: &str) -> String {
+    format!("SELECT coalesce(max(version), 0) AS version FROM {log}")
 }
 
 fn log_table(settings: &Settings) -> String {

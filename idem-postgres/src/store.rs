@@ -10,21 +10,17 @@ use idem_core::{
 };
 use sqlx::{
     SqlStr,
-    postgres::{PgPool, PgPoolOptions, PgRow},
+    postgres::{PgPool, PgPoolOptions},
 };
 use uuid::Uuid;
 
 use crate::{
-    call::{Bound, rows},
+    call::{ATTEMPTS, Bound, Call},
     claim,
-    error::Failure,
     row::{Columns, bigint, micros},
     settings::Settings,
     sql::Sql,
 };
-
-/// How often a statement that met a conflict, or a row that changed under it, is sent again before its caller is told.
-const ATTEMPTS: usize = 16;
 
 /// Keys in a Postgres table; clones share the pool.
 ///
@@ -81,33 +77,6 @@ impl PostgresStore {
         self.sql.each().map(|(name, text)| (name, text.to_owned())).into()
     }
 
-    /// Sends one statement once.
-    pub(crate) async fn send<'q>(
-        &self,
-        operation: &'static str,
-        sql: &SqlStr,
-        bind: impl FnOnce(Bound<'q>) -> Bound<'q> + Send,
-    ) -> Result<Result<Vec<PgRow>, Failure>, StoreError> {
-        rows(&self.pool, &self.settings, operation, sql, bind).await
-    }
-
-    /// Sends one statement until it is answered by something else than a conflict of transactions.
-    pub(crate) async fn answer<'q>(
-        &self,
-        operation: &'static str,
-        sql: &SqlStr,
-        bind: impl Fn(Bound<'q>) -> Bound<'q> + Send + Sync,
-    ) -> Result<Vec<PgRow>, StoreError> {
-        for _ in 1..ATTEMPTS {
-            match self.send(operation, sql, &bind).await? {
-                Ok(rows) => return Ok(rows),
-                Err(Failure::Again(_)) => tokio::task::yield_now().await,
-                Err(failure) => return Err(failure.into_error(operation)),
-            }
-        }
-        self.send(operation, sql, &bind).await?.map_err(|failure| failure.into_error(operation))
-    }
-
     /// A fenced write, answered by its own verdict; no row means that the fence is not current.
     async fn write<'q>(
         &self,
@@ -115,8 +84,9 @@ impl PostgresStore {
         sql: &SqlStr,
         bind: impl Fn(Bound<'q>) -> Bound<'q> + Send + Sync,
     ) -> Result<(), StoreError> {
+        let call = Call::start(self, operation);
         for _ in 0..ATTEMPTS {
-            let rows = self.answer(operation, sql, &bind).await?;
+            let rows = call.answer(sql, &bind).await?;
             let Some(row) = rows.first() else {
                 return Err(StoreError::new(StoreErrorKind::ClaimLost, operation));
             };
@@ -136,8 +106,8 @@ impl PostgresStore {
                     return Err(StoreError::new(StoreErrorKind::ClaimLost, operation));
                 }
                 // The row changed while the statement waited for it.
-                (_, "in_progress") => {}
-                _ => return Err(Columns::of(row, operation).corrupt("an unknown status")),
+                (_, "in_progress") => tokio::task::yield_now().await,
+                _ => return Err(Columns::of(row, operation).corrupt("no state of ours")),
             }
         }
         Err(StoreError::new(StoreErrorKind::Unavailable, operation)
