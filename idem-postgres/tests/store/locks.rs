@@ -1,0 +1,190 @@
+//! What waits for a locked row, for how long, and what is judged after the wait.
+
+use std::time::Duration;
+
+use idem_core::{ClaimOutcome, KeyStore, Maintain, Origin, Rerun, StoreErrorKind};
+use idem_postgres::Settings;
+use idem_test_support::postgres;
+use sqlx::{PgTransaction, query};
+
+use crate::rig::{LEASE, RETENTION, Rig, answer, asks, claimed, id, kind, point};
+
+/// What a transaction that owns the operation holds.
+const FENCE: &str = "SELECT 1 FROM idempotency_key WHERE key = 'k' FOR NO KEY UPDATE";
+
+async fn holds(rig: &Rig, sql: &'static str) -> PgTransaction<'static> {
+    let mut transaction = rig.direct.begin().await.unwrap();
+    query(sql).execute(&mut *transaction).await.unwrap();
+    transaction
+}
+
+async fn brief() -> Rig {
+    Rig::on(postgres(), 4, Settings::new().lock_timeout(Duration::from_millis(20)).unwrap()).await
+}
+
+async fn patient() -> Rig {
+    Rig::on(postgres(), 4, Settings::new().lock_timeout(Duration::from_secs(20)).unwrap()).await
+}
+
+#[tokio::test]
+async fn p05_writes_behind_a_lock_are_not_done_and_reads_do_not_wait() {
+    let rig = brief().await;
+    let (key, request) = (id("k"), asks(&id("k")));
+    let claim = claimed(rig.store.claim(&request).await);
+    rig.store.checkpoint(&claim, &point(1), Rerun::Always).await.unwrap();
+    let before = rig.record(&key).await;
+    let lock = holds(&rig, FENCE).await;
+    let store = &rig.store;
+    assert_eq!(kind(store.renew(&claim, LEASE).await), StoreErrorKind::Unavailable);
+    assert_eq!(kind(store.renew(&claim, Duration::ZERO).await), StoreErrorKind::Unavailable);
+    assert_eq!(kind(store.checkpoint(&claim, &point(2), Rerun::Never).await), StoreErrorKind::Unavailable);
+    assert_eq!(kind(store.complete(&claim, &answer(), RETENTION).await), StoreErrorKind::Unavailable);
+    assert_eq!(kind(store.release(&claim, RETENTION).await), StoreErrorKind::Unavailable);
+    assert_eq!(kind(store.claim(&request).await), StoreErrorKind::Unavailable, "mine: may have ended");
+    assert!(matches!(store.claim(&asks(&key)).await, Ok(ClaimOutcome::InProgress { .. })), "a duplicate");
+    assert_eq!(rig.record(&key).await, before);
+    assert_eq!(store.sweep(9).await.ok(), Some(0));
+    lock.rollback().await.unwrap();
+
+    rig.elapse(LEASE).await;
+    let lock = holds(&rig, FENCE).await;
+    let waited = store.claim(&asks(&key)).await;
+    assert!(matches!(waited, Ok(ClaimOutcome::InProgress { .. })), "its owner is at work: {waited:?}");
+    lock.rollback().await.unwrap();
+    let taken = claimed(store.claim(&asks(&key)).await);
+    store.complete(&taken, &answer(), RETENTION).await.unwrap();
+
+    let lock = holds(&rig, FENCE).await;
+    assert!(matches!(store.claim(&asks(&key)).await, Ok(ClaimOutcome::Completed(_))), "a replay");
+    lock.rollback().await.unwrap();
+    rig.elapse(RETENTION + LEASE).await;
+    let lock = holds(&rig, FENCE).await;
+    assert_eq!(kind(store.claim(&asks(&key)).await), StoreErrorKind::Unavailable, "a reclaim");
+    assert_eq!(store.sweep(9).await.ok(), Some(0), "passed over");
+    lock.rollback().await.unwrap();
+    assert_eq!(claimed(store.claim(&asks(&key)).await).origin(), Origin::Expired);
+}
+
+#[tokio::test]
+async fn p05_a_claim_behind_an_uncommitted_insert_is_not_done() {
+    let rig = brief().await;
+    let insert = "INSERT INTO idempotency_key (scope, key, operation, attempt, token, fingerprint, status, version,
+        checkpoint, locked_at, lease_until, rerun_until, created_at, expires_at)
+        SELECT 'tenant-1', 'k', gen_random_uuid(), gen_random_uuid(), 1, '\\x01' || decode(repeat('01', 32), 'hex'),
+        'in_progress', 1, 0, now(), now() + interval '1 minute', 'infinity', now(), now() + interval '1 hour'";
+    let other = holds(&rig, insert).await;
+    assert_eq!(kind(rig.store.claim(&asks(&id("k"))).await), StoreErrorKind::Unavailable);
+    other.commit().await.unwrap();
+    let outcome = rig.store.claim(&asks(&id("k"))).await;
+    assert!(matches!(outcome, Ok(ClaimOutcome::InProgress { .. })), "{outcome:?}");
+
+    // One that is rolled back leaves the key to who waited, with its whole lease.
+    let rig = patient().await;
+    let other = holds(&rig, insert).await;
+    let release = async {
+        rig.blocked(1).await;
+        other.rollback().await.unwrap();
+    };
+    let request = asks(&id("k"));
+    let (outcome, ()) = tokio::join!(rig.store.claim(&request), release);
+    assert_eq!(claimed(outcome).origin(), Origin::New);
+}
+
+#[tokio::test]
+async fn l07_a_renewal_that_commits_first_defeats_the_takeover_that_waited() {
+    let rig = patient().await;
+    let claim = rig.take(&id("k")).await;
+    rig.elapse(LEASE).await;
+    let renewal = "UPDATE idempotency_key SET lease_until = clock_timestamp() + interval '1 minute',
+        version = version + 1";
+    let renewal = holds(&rig, renewal).await;
+    let commit = async {
+        rig.blocked(1).await;
+        renewal.commit().await.unwrap();
+    };
+    let request = asks(&id("k"));
+    let (outcome, ()) = tokio::join!(rig.store.claim(&request), commit);
+    assert!(matches!(outcome, Ok(ClaimOutcome::InProgress { .. })), "{outcome:?}");
+    assert_eq!(rig.record(&id("k")).await.unwrap().fence(), claim.fence());
+}
+
+#[tokio::test]
+async fn l08_a_takeover_that_waited_behind_the_end_replays() {
+    let rig = patient().await;
+    drop(rig.take(&id("k")).await);
+    rig.elapse(LEASE).await;
+    let end = "UPDATE idempotency_key SET status = 'completed', response_code = 201, response_headers = $1,
+        response_body = 'late', ended_at = clock_timestamp(), version = version + 1";
+    let headers = answer().encode_headers().to_vec();
+    let mut transaction = rig.direct.begin().await.unwrap();
+    query(end).bind(headers).execute(&mut *transaction).await.unwrap();
+    let commit = async {
+        rig.blocked(1).await;
+        transaction.commit().await.unwrap();
+    };
+    let request = asks(&id("k"));
+    let (outcome, ()) = tokio::join!(rig.store.claim(&request), commit);
+    match outcome {
+        Ok(ClaimOutcome::Completed(response)) => assert_eq!(response.body(), "late"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn l06_of_takers_that_wait_for_one_lock_one_wins() {
+    let rig = patient().await;
+    let claim = rig.take(&id("k")).await;
+    rig.store.checkpoint(&claim, &point(1), Rerun::Always).await.unwrap();
+    rig.elapse(LEASE).await;
+    // A checkpoint is committed while they wait: the winner is handed that one.
+    let checkpoint =
+        "UPDATE idempotency_key SET checkpoint = 2, recovery_point = 'later', version = version + 1";
+    let checkpoint = holds(&rig, checkpoint).await;
+    let commit = async {
+        rig.blocked(2).await;
+        checkpoint.commit().await.unwrap();
+    };
+    let (one, two) = (asks(&id("k")), asks(&id("k")));
+    let (one, two, ()) = tokio::join!(rig.store.claim(&one), rig.store.claim(&two), commit);
+    let (winner, loser) = if matches!(one, Ok(ClaimOutcome::Claimed(_))) { (one, two) } else { (two, one) };
+    let winner = claimed(winner);
+    assert_eq!((winner.fence().token, winner.checkpoint()), (2, 2));
+    assert_eq!(winner.point().map(|point| point.name().to_owned()).as_deref(), Some("later"));
+    assert!(matches!(loser, Ok(ClaimOutcome::InProgress { .. })), "{loser:?}");
+}
+
+#[tokio::test]
+async fn f06_a_mark_that_waited_past_its_time_is_too_late() {
+    let rig = patient().await;
+    let claim = rig.take(&id("k")).await;
+    let window = Duration::from_millis(400);
+    rig.store.checkpoint(&claim, &point(1), Rerun::Until(window)).await.unwrap();
+    // Only held, never written: nothing makes the server look at a condition again.
+    let lock = holds(&rig, FENCE).await;
+    let release = async {
+        rig.blocked(1).await;
+        rig.until("SELECT count(*) FROM idempotency_key WHERE clock_timestamp() >= rerun_until", 1).await;
+        lock.rollback().await.unwrap();
+    };
+    let again = point(2);
+    let (outcome, ()) = tokio::join!(rig.store.checkpoint(&claim, &again, Rerun::Again), release);
+    assert_eq!(kind(outcome), StoreErrorKind::TooLate);
+    assert_eq!(rig.record(&id("k")).await.unwrap().checkpoint, 1);
+}
+
+#[tokio::test]
+async fn f06_a_renewal_counts_its_lease_from_the_end_of_the_wait() {
+    let rig = patient().await;
+    let claim = rig.take(&id("k")).await;
+    rig.sql("CREATE TABLE released (at timestamptz)").await;
+    let lock = holds(&rig, FENCE).await;
+    let release = async {
+        rig.blocked(1).await;
+        rig.sql("INSERT INTO released VALUES (clock_timestamp())").await;
+        lock.rollback().await.unwrap();
+    };
+    let (outcome, ()) = tokio::join!(rig.store.renew(&claim, LEASE * 2), release);
+    outcome.unwrap();
+    let sql = "SELECT count(*) FROM idempotency_key, released WHERE lease_until >= at + interval '2 minutes'";
+    rig.until(sql, 1).await;
+}
