@@ -121,18 +121,34 @@ impl Scene {
         Self { act, key: key.to_owned(), means }
     }
 
-    /// Makes the call; a claim's answer is checked for being this act, or `again` the re-issue of it.
+    /// Makes the call; a claim's answer is checked for being this act, or, where it was made `again`, the re-issue of it.
     pub async fn call(&self, store: &PostgresStore, again: bool) -> Result<(), StoreError> {
-        match (&self.means, self.act) {
+        let origin = self.send(store).await?;
+        let expected = if again { self.act.origin().map(|_| Origin::Reissued) } else { self.act.origin() };
+        assert_eq!(origin, expected, "{:?}", self.act);
+        Ok(())
+    }
+
+    /// Makes a call of which nobody knows whether it happened before.
+    pub async fn settle(&self, store: &PostgresStore) -> Result<(), StoreError> {
+        let origin = self.send(store).await?;
+        assert!(
+            origin == self.act.origin() || origin == Some(Origin::Reissued),
+            "{:?}: {origin:?}",
+            self.act
+        );
+        Ok(())
+    }
+
+    async fn send(&self, store: &PostgresStore) -> Result<Option<Origin>, StoreError> {
+        let written = match (&self.means, self.act) {
             (Means::Request(request), act) => {
                 let outcome = store.claim(request).await?;
                 let ClaimOutcome::Claimed(claim) = outcome else { panic!("{act:?}: {outcome:?}") };
-                let expected = if again { Some(Origin::Reissued) } else { act.origin() };
-                assert_eq!(Some(claim.origin()), expected, "{act:?}");
                 let record = store.find(&id(&self.key)).await?.expect("a claim leaves a record");
                 let fence = (record.operation, record.token, record.attempt);
                 assert_eq!(fence, (claim.fence().operation, claim.fence().token, request.attempt), "{act:?}");
-                Ok(())
+                return Ok(Some(claim.origin()));
             }
             (Means::Claim(claim), Act::Renew) => store.renew(claim, LEASE * 2).await,
             (Means::Claim(claim), Act::Checkpoint) => {
@@ -143,7 +159,8 @@ impl Scene {
             (Means::Seen(seen), _) => {
                 store.resolve(seen, &Decision::Complete(answer()), Duration::from_hours(1)).await
             }
-        }
+        };
+        written.map(|()| None)
     }
 
     /// Lets the record go on without the call: somebody else owns or decides it afterwards.
