@@ -9,7 +9,7 @@ use idem_core::{
     state::{check_renewal, check_span},
 };
 use sqlx::{
-    SqlStr,
+    Connection as _, SqlStr,
     postgres::{PgPool, PgPoolOptions},
 };
 use uuid::Uuid;
@@ -21,6 +21,9 @@ use crate::{
     settings::Settings,
     sql::Sql,
 };
+
+/// How long a connection of a pool of ours may lie idle and still be used untested.
+const TESTED_AFTER: Duration = Duration::from_secs(1);
 
 /// Keys in a Postgres table; clones share the pool.
 ///
@@ -46,8 +49,9 @@ impl PostgresStore {
         Self { pool, settings, sql }
     }
 
-    /// A store with a pool of its own, of at most 32 connections that are not tested before each call: a stale one costs
-    /// an unknown outcome, which is settled by sending the call again.
+    /// A store with a pool of its own, of at most 32 connections. One that lay idle for a second is tested before it is
+    /// used; a busier one is not, and if it broke meanwhile that costs an unknown outcome, which is settled by sending
+    /// the call again.
     ///
     /// # Errors
     /// `Unavailable` if no connection can be made; `Invalid` if the URL is none.
@@ -56,6 +60,15 @@ impl PostgresStore {
             .max_connections(32)
             .acquire_timeout(Duration::from_secs(5))
             .test_before_acquire(false)
+            // After a restart of the server every idle connection is dead, and each would cost a call one attempt.
+            .before_acquire(|connection, meta| {
+                Box::pin(async move {
+                    if meta.idle_for >= TESTED_AFTER {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .connect(url)
             .await
             .map_err(|error| {
