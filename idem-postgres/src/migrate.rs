@@ -58,9 +58,11 @@ async fn migrate(connection: &mut PgConnection, settings: &Settings) -> Result<(
     let failed = |error| after_sending(error).into_error("migrate");
     let log = settings.in_schema(&log_table(settings));
     let mut transaction = connection.begin().await.map_err(failed)?;
-    // One process at a time for this table; the lock goes with the transaction, so a pooler does not matter.
+    // One process at a time for this table; the lock goes with the transaction, so a pooler does not matter. Nor does a
+    // statement without a name, while the transaction lasts.
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
         .bind(&log)
+        .persistent(false)
         .execute(&mut *transaction)
         .await
         .map_err(failed)?;
@@ -84,8 +86,8 @@ async fn migrate(connection: &mut PgConnection, settings: &Settings) -> Result<(
 }
 
 async fn applied(connection: &mut PgConnection, log: &str) -> Result<usize, sqlx::Error> {
-    let version: i32 =
-        sqlx::query(AssertSqlSafe(applied_sql(log))).fetch_one(connection).await?.try_get(0)?;
+    let query = sqlx::query(AssertSqlSafe(applied_sql(log))).persistent(false);
+    let version: i32 = query.fetch_one(connection).await?.try_get(0)?;
     Ok(usize::try_from(version).unwrap_or(0))
 }
 

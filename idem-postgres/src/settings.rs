@@ -74,8 +74,10 @@ impl Settings {
 
     /// Prepares no named statements, for poolers in transaction mode that do not track them.
     ///
-    /// Each statement is then prepared anew inside a transaction of its own, which takes four round trips instead of one.
-    /// `PgBouncer` tracks named statements from 1.21 on, with `max_prepared_statements` above zero: rather leave this off.
+    /// Behind such a pooler this is not a choice: a name may belong to a statement that another client prepared, and then
+    /// that one runs with the values of this call. Each statement is prepared anew inside a transaction of its own instead,
+    /// which takes four round trips rather than one. `PgBouncer` tracks named statements from 1.21 on, with
+    /// `max_prepared_statements` above zero: rather leave this off then.
     #[must_use]
     pub fn unnamed_statements(mut self) -> Self {
         self.persistent = false;

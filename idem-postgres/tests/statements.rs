@@ -239,6 +239,17 @@ async fn p15_every_statement_says_its_types_to_any_server() {
 }
 
 #[tokio::test]
+async fn p16_a_migration_leaves_no_named_statement_to_the_next_user_of_its_connection() {
+    let watched = Watched::new().await;
+    let before = watched.log().await.len();
+    watched.rig.store.migrate().await.expect("a second time");
+    let log = watched.log().await;
+    let run: Vec<_> = log.iter().skip(before).filter(|entry| !entry.contains("'mark ")).collect();
+    assert!(run.iter().any(|entry| entry.contains("pg_advisory_xact_lock")), "{run:?}");
+    assert!(run.iter().all(|entry| entry.starts_with("<unnamed>: ")), "{run:?}");
+}
+
+#[tokio::test]
 async fn b144_the_table_draws_from_no_sequence() {
     let rig = Rig::new().await;
     let sql = "SELECT (SELECT count(*) FROM pg_class WHERE relkind = 'S')

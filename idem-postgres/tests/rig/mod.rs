@@ -12,7 +12,7 @@ pub mod calls;
 
 use std::time::Duration;
 
-use idem_postgres::PostgresStore;
+use idem_postgres::{PostgresStore, Settings};
 use idem_test_support::{Database, postgres};
 use sqlx::{AssertSqlSafe, PgPool, Row as _};
 use tokio::time::timeout;
@@ -29,25 +29,34 @@ impl Rig {
 
     /// On an empty database of yours.
     pub async fn on(database: Database) -> Self {
-        let store = PostgresStore::new(database.pool(20).await);
+        let store = PostgresStore::with(database.pool(20).await, settings());
         store.migrate().await.expect("an empty database takes the table");
         Self { database, store }
     }
 
     /// The same table through other connections.
     pub async fn another(&self) -> PostgresStore {
-        PostgresStore::new(self.database.pool(4).await)
+        PostgresStore::with(self.database.pool(4).await, settings())
     }
 
     /// Moves every stored time into the past.
     pub async fn elapse(&self, by: Duration) {
-        let sql = "UPDATE idempotency_key SET locked_at = locked_at - d, lease_until = lease_until - d,
-            rerun_until = CASE WHEN isfinite(rerun_until) THEN rerun_until - d ELSE rerun_until END,
-            created_at = created_at - d, ended_at = ended_at - d, expires_at = expires_at - d
-            FROM (SELECT $1 * interval '1 microsecond') AS by (d)";
-        let micros = i64::try_from(by.as_micros()).expect("a test's span");
-        sqlx::query(sql).bind(micros).execute(self.store.pool()).await.expect("rows move");
+        // In one message, so that a pooler may be in between.
+        let sql = format!(
+            "UPDATE idempotency_key SET locked_at = locked_at - d, lease_until = lease_until - d,
+             rerun_until = CASE WHEN isfinite(rerun_until) THEN rerun_until - d ELSE rerun_until END,
+             created_at = created_at - d, ended_at = ended_at - d, expires_at = expires_at - d
+             FROM (SELECT {} * interval '1 microsecond') AS by (d)",
+            by.as_micros()
+        );
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(self.store.pool()).await.expect("rows move");
     }
+}
+
+/// As `tests/pgbouncer.sh` asks.
+fn settings() -> Settings {
+    let unnamed = std::env::var("IDEM_TEST_UNNAMED_STATEMENTS").is_ok_and(|value| !value.is_empty());
+    if unnamed { Settings::new().unnamed_statements() } else { Settings::new() }
 }
 
 /// Waits until the server says that `condition` is true.
