@@ -61,11 +61,16 @@ impl Operation {
     ///
     /// # Errors
     /// `ClaimLost` if another owner has the key or the run has ended; `Unknown` if it could not be settled in time;
-    /// `Corrupt`; `Invalid`.
+    /// `Corrupt`; `Invalid`, also for a header line that no HTTP message can carry: nothing is committed, since no retry
+    /// could ever be sent it, and the run is judged as if the work had failed.
     ///
     /// # Cancel safety
     /// Dropped after its first poll, the end still stands: the engine settles it when the work returns.
     pub async fn complete(self, response: StoredResponse) -> Result<Completed, Error> {
+        if let Err(invalid) = response.check_headers() {
+            self.run.begin(Ledger::Refused)?;
+            return Err(invalid.into());
+        }
         let kept = self.run.kept(response);
         self.run.begin(Ledger::Completing(kept))?;
         self.run.end().await?;

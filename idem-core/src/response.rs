@@ -46,6 +46,8 @@ impl StoredResponse {
     }
 
     /// Adds a header line; lines of one name keep their order. The name is kept in lower case.
+    ///
+    /// A line that no HTTP message can carry is refused when an operation is completed with it.
     #[must_use]
     pub fn header(mut self, name: impl AsRef<str>, value: impl Into<Bytes>) -> Self {
         self.headers.push((name.as_ref().to_ascii_lowercase(), value.into()));
@@ -57,6 +59,21 @@ impl StoredResponse {
     pub fn retain_headers(mut self, mut keep: impl FnMut(&str) -> bool) -> Self {
         self.headers.retain(|(name, _)| keep(name));
         self
+    }
+
+    /// Refuses a header line that no HTTP message can carry: a name that is no token, control characters in a value.
+    ///
+    /// **Source:** RFC 9110, sections 5.5 and 5.6.2.
+    pub(crate) fn check_headers(&self) -> Result<(), Invalid> {
+        for (name, value) in &self.headers {
+            if name.is_empty() || !name.bytes().all(is_token) {
+                return Err(Invalid::new("header name", "1 or more characters of a token").seen(name.len()));
+            }
+            if value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+                return Err(Invalid::new("header value", "without control characters").seen(value.len()));
+            }
+        }
+        Ok(())
     }
 
     /// The answer that is stored in place of one that cannot be: too large, endless, or broken off.
@@ -146,6 +163,10 @@ impl StoredResponse {
         }
         Ok(response)
     }
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Shows sizes, never contents.

@@ -220,3 +220,24 @@ async fn s01_of_fifty_callers_at_once_one_runs() {
     }
     assert_eq!(rig.runs(), 1);
 }
+
+/// Once committed, it would be answered with an error for as long as it is kept.
+#[tokio::test(start_paused = true)]
+async fn r07_a_header_line_that_no_message_can_carry_is_refused_before_it_is_committed() {
+    let lines = [("location", "/charges/7\r\nset-cookie: a=b"), ("a name", "x"), ("", "x"), ("etag", "a\0b")];
+    for (name, value) in lines {
+        let complete =
+            async move |op: Operation| Ok(op.complete(answer(201, "paid").header(name, value)).await?);
+        let rig = Rig::new();
+        assert!(rig.run(resumable(), complete).await.is_err(), "{name:?}");
+        assert!(matches!(rig.record().await.state, State::Failed { .. }), "the next request runs");
+
+        let rig = Rig::new();
+        assert!(rig.run(opaque(), complete).await.is_err(), "{name:?}");
+        assert_eq!(rig.record().await.state, State::InProgress, "left: it may have had an effect");
+    }
+    let fine = async |op: Operation| {
+        Ok(op.complete(answer(201, "paid").header("x-a_b", "tab\tand \u{e9}").header("empty", "")).await?)
+    };
+    assert!(executed(&Rig::new().run(resumable(), fine).await, "paid"));
+}
