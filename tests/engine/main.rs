@@ -9,6 +9,7 @@
 mod draining;
 mod ends;
 mod heartbeat;
+mod late;
 mod opaque;
 mod rig;
 mod telemetry;

@@ -1,11 +1,11 @@
 //! A duplicate may wait for the owner's result.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use idem::{Answer, Operation, conformance::Call};
+use idem::{Answer, KeyId, Operation, Scope, StoredResponse, conformance::Call};
 use tokio::sync::Notify;
 
-use crate::rig::{Rig, answer, executed, pay, replayed, resumable};
+use crate::rig::{Rig, answer, executed, pay, replayed, resumable, same};
 
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -116,4 +116,30 @@ async fn s21_a_waiter_runs_when_the_owner_gave_up() {
     go.notify_one();
     assert!(matches!(run.await.expect("no panic"), Ok(Answer::Released)));
     assert!(executed(&waiter.await.expect("no panic"), "paid"));
+}
+
+/// The only place here is taken while the duplicate sleeps between two polls of a key that another process works on.
+#[tokio::test(start_paused = true)]
+async fn s21_a_duplicate_waits_no_longer_for_a_place_than_for_the_result() {
+    let mut rig = Rig::new();
+    rig.engine = rig.engine.max_running(1);
+    let elsewhere = Rig { engine: rig.other(), ..rig.clone() };
+    let (run, go) = owner(&elsewhere).await;
+    let duplicate = tokio::spawn({
+        let rig = rig.clone();
+        async move { rig.run(resumable().wait(WAIT), pay).await }
+    });
+    while rig.faulty.seen(Call::Claim) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let other_key = KeyId::new(Scope::new("tenant 7").expect("valid"), "key-2".parse().expect("valid"));
+    let engine = rig.engine.clone();
+    let hang = async |_| std::future::pending::<Result<StoredResponse, Infallible>>().await;
+    let blocker = tokio::spawn(async move { engine.run(other_key, same(), &resumable(), hang).await });
+    rig.elapse(WAIT).await;
+    assert!(duplicate.is_finished(), "it waits for a place");
+    assert!(matches!(duplicate.await.expect("no panic"), Ok(Answer::InProgress { .. })));
+    blocker.abort();
+    go.notify_one();
+    assert!(executed(&run.await.expect("no panic"), "paid"));
 }

@@ -3,7 +3,10 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     Answer, KeepHeaders, RunError,
@@ -101,11 +104,14 @@ impl Task {
             let left = deadline.saturating_duration_since(Instant::now());
             return Ok(match outcome {
                 ClaimOutcome::Claimed(claim) => Claimed::Mine(claim, sent, permit),
-                ClaimOutcome::InProgress { .. } if !left.is_zero() && !hung_up() => {
+                ClaimOutcome::InProgress { retry_after } if !left.is_zero() && !hung_up() => {
                     drop(permit);
                     tokio::time::sleep(pause.min(left)).await;
                     pause = (pause * 2).min(LONGEST_POLL);
-                    permit = self.admission.enter().await?;
+                    permit = match timeout_at(deadline, self.admission.enter()).await {
+                        Ok(entered) => entered?,
+                        Err(_) => return Ok(Claimed::Answer(Answer::InProgress { retry_after })),
+                    };
                     request = request.again();
                     continue;
                 }
@@ -131,6 +137,11 @@ async fn before_work(run: &Run, permit: &mut Permit) -> Option<Result<Answer, Er
         }
         Err(error) => return Some(give_up(run, error).await),
     };
+    // The claim's answer may have come late: somebody else may have the key by now, or be done.
+    if run.lease.ends().is_none_or(|ends| ends <= Instant::now()) {
+        let late = "the claim was answered after its lease was over; nothing ran";
+        return Some(give_up(run, Error::new(ErrorKind::Unavailable, late)).await);
+    }
     if !run.policy.is_opaque() {
         return None;
     }
@@ -249,7 +260,7 @@ async fn finish<E>(run: &Run, returned: Returned<E>) -> Result<Answer, RunError<
             )
             .into()),
             Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended if refused => {
-                Err(Error::new(ErrorKind::Invalid, "an opaque operation cannot be released").into())
+                Err(Error::new(ErrorKind::Invalid, "the work made a call that was refused").into())
             }
             Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended => Ok(Answer::Released),
         },
