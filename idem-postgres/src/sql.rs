@@ -219,7 +219,8 @@ SELECT verdict FROM j";
 /// Atomic because the fence and the state are conditions of the one UPDATE, and are judged again on the newest version
 /// after a wait. If it wrote nothing, the rest says why, from the snapshot: `in_progress` there means that the row
 /// changed while the statement waited, and it is sent again. The clock is read once, so that it is kept for exactly as
-/// long as was asked for after it ended.
+/// long as was asked for after it ended. It is read before the wait for a row that somebody holds: the end may lie up to
+/// `lock_timeout` before its commit. Locking first would cost every completion a second write of the row.
 const COMPLETE: &str = "
 WITH t AS MATERIALIZED (SELECT set_config('lock_timeout', $5, true) AS lock_timeout, clock_timestamp() AS now),
 u AS (
