@@ -1,62 +1,57 @@
 //! Commits that nobody can tell about, and servers that are killed.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use idem_core::{Claim, ClaimOutcome, ClaimRequest, KeyStore, Maintain, Origin, Rerun, StoreErrorKind};
-use idem_postgres::Settings;
+use idem_postgres::{PostgresStore, Settings};
 use idem_test_support::Postgres;
 use tokio::sync::Barrier;
 
-use crate::rig::{RETENTION, Rig, answer, asks, claimed, id, kind, point};
+use crate::rig::{RETENTION, Rig, answer, asks, claimed, id, kind, point, pool_to};
+
+const AT_COMMIT: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'SyncRep'";
 
 /// Ends the session of whoever waits for a standby to confirm a commit.
 async fn end_at_commit(rig: &Rig) {
-    rig.until(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'SyncRep'",
-        1,
-    )
-    .await;
+    rig.until(AT_COMMIT, 1).await;
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event = 'SyncRep'";
     sqlx::query(end).execute(&rig.direct).await.unwrap();
-}
-
-async fn standby(rig: &Rig, names: &str) {
-    rig.sql(format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'")).await;
-    rig.sql("SELECT pg_reload_conf()").await;
-    let set = "SELECT count(*) FROM pg_settings WHERE name = 'synchronous_standby_names' AND setting <> ''";
-    rig.until(set, i64::from(!names.is_empty())).await;
+    rig.until(AT_COMMIT, 0).await;
 }
 
 /// Recipe: commits wait for a standby that does not exist, and the session is ended there. The row is committed, and
 /// the client is told nothing.
 #[tokio::test]
 async fn p07_an_end_at_the_commit_is_unknown_and_settled_by_sending_it_again() {
-    let server = Postgres::builder().start().await;
+    let server = Postgres::builder()
+        .setting("synchronous_standby_names", "nobody")
+        .setting("synchronous_commit", "local")
+        .start()
+        .await;
     let rig = Rig::on(&server, 2, Settings::new()).await;
-    let (key, request) = (id("k"), asks(&id("k")));
+    // Only what goes through this one waits.
+    let patient = Settings::new().call_timeout(Duration::from_mins(1)).unwrap();
+    let waiting = PostgresStore::with(
+        pool_to(rig.database.options().options([("synchronous_commit", "on")]), 1),
+        patient,
+    );
+    let (key, request, mark, answer) = (id("k"), asks(&id("k")), point(1), answer());
 
-    standby(&rig, "nobody").await;
-    let (outcome, ()) = tokio::join!(rig.store.claim(&request), end_at_commit(&rig));
+    let (outcome, ()) = tokio::join!(waiting.claim(&request), end_at_commit(&rig));
     assert_eq!(kind(outcome), StoreErrorKind::Unknown);
-    standby(&rig, "").await;
     let claim = claimed(rig.store.claim(&request).await);
     assert_eq!((claim.origin(), claim.fence().token), (Origin::Reissued, 1));
 
-    standby(&rig, "nobody").await;
-    let mark = point(1);
-    let (outcome, ()) = tokio::join!(rig.store.checkpoint(&claim, &mark, Rerun::Never), end_at_commit(&rig));
+    let outcome = tokio::join!(waiting.checkpoint(&claim, &mark, Rerun::Never), end_at_commit(&rig)).0;
     assert_eq!(kind(outcome), StoreErrorKind::Unknown);
-    standby(&rig, "").await;
     let before = rig.record(&key).await;
     rig.store.checkpoint(&claim, &mark, Rerun::Never).await.expect("it is there");
     assert_eq!(rig.record(&key).await, before);
 
-    standby(&rig, "nobody").await;
-    let answer = answer();
-    let (outcome, ()) = tokio::join!(rig.store.complete(&claim, &answer, RETENTION), end_at_commit(&rig));
+    let outcome = tokio::join!(waiting.complete(&claim, &answer, RETENTION), end_at_commit(&rig)).0;
     assert_eq!(kind(outcome), StoreErrorKind::Unknown);
-    standby(&rig, "").await;
     let before = rig.record(&key).await;
     rig.store.complete(&claim, &answer, RETENTION).await.expect("it is there");
     assert_eq!(rig.record(&key).await, before);
@@ -64,7 +59,7 @@ async fn p07_an_end_at_the_commit_is_unknown_and_settled_by_sending_it_again() {
 
 /// Claims one key after the other until the server is gone; returns what was acknowledged and the one that was not.
 async fn claim_until_gone(
-    store: idem_postgres::PostgresStore,
+    store: PostgresStore,
     lane: usize,
     barrier: Arc<Barrier>,
 ) -> (Vec<Claim>, ClaimRequest) {

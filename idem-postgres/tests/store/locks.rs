@@ -131,6 +131,40 @@ async fn l08_a_takeover_that_waited_behind_the_end_replays() {
 }
 
 #[tokio::test]
+async fn s14_a_re_issue_that_waited_behind_its_own_end_starts_again() {
+    let rig = patient().await;
+    let request = asks(&id("k"));
+    drop(claimed(rig.store.claim(&request).await));
+    let end =
+        "UPDATE idempotency_key SET status = 'failed', ended_at = clock_timestamp(), version = version + 1";
+    let end = holds(&rig, end).await;
+    let commit = async {
+        rig.blocked(1).await;
+        end.commit().await.unwrap();
+    };
+    let (outcome, ()) = tokio::join!(rig.store.claim(&request), commit);
+    let claim = claimed(outcome);
+    assert_eq!((claim.origin(), claim.fence().token), (Origin::Retried, 2), "not the ended one once more");
+}
+
+#[tokio::test]
+async fn p05_what_stands_behind_an_insert_that_waited_in_vain_is_answered() {
+    let rig = brief().await;
+    let claim = rig.take(&id("k")).await;
+    rig.store.complete(&claim, &answer(), RETENTION).await.unwrap();
+    let delete = holds(&rig, "DELETE FROM idempotency_key").await;
+    let outcome = rig.store.claim(&asks(&id("k"))).await;
+    assert!(matches!(outcome, Ok(ClaimOutcome::Completed(_))), "it may well stay: {outcome:?}");
+    delete.rollback().await.unwrap();
+    rig.elapse(RETENTION + LEASE).await;
+    let delete = holds(&rig, "DELETE FROM idempotency_key").await;
+    let outcome = rig.store.claim(&asks(&id("k"))).await;
+    assert_eq!(kind(outcome), StoreErrorKind::Unavailable, "it would have to be written");
+    delete.commit().await.unwrap();
+    assert_eq!(claimed(rig.store.claim(&asks(&id("k"))).await).origin(), Origin::New);
+}
+
+#[tokio::test]
 async fn l06_of_takers_that_wait_for_one_lock_one_wins() {
     let rig = patient().await;
     let claim = rig.take(&id("k")).await;
