@@ -155,3 +155,26 @@ async fn p21_a_read_only_server_is_asked_for_nothing_it_cannot_do() {
     assert!(store.find(&id("k")).await.unwrap().is_some());
     drop(claimed(rig.store.claim(&asks(&id("new"))).await));
 }
+
+#[tokio::test]
+async fn p21_a_standby_decides_nothing() {
+    let server = Postgres::builder().setting("fsync", "on").start().await;
+    let rig = Rig::on(&server, 2, Settings::new()).await;
+    let claim = rig.take(&id("k")).await;
+    // A server that finds this file when it starts waits for a primary to follow, and answers reads meanwhile.
+    rig.sql(
+        "DO $$ BEGIN
+           EXECUTE format('COPY (SELECT 1) TO %L', current_setting('data_directory') || '/standby.signal');
+         END $$",
+    )
+    .await;
+    server.restart().await;
+    let store = rig.another(2);
+    assert!(refusal(rig.database.options()).await.contains("standby"));
+    assert_eq!(kind(store.claim(&asks(&id("k"))).await), StoreErrorKind::Unavailable);
+    assert_eq!(kind(store.complete(&claim, &answer(), RETENTION).await), StoreErrorKind::Unavailable);
+    assert_eq!(kind(store.sweep(9).await), StoreErrorKind::Unavailable);
+    assert!(store.find(&id("k")).await.unwrap().is_some());
+    sqlx::query("SELECT pg_promote()").execute(store.pool()).await.unwrap();
+    store.complete(&claim, &answer(), RETENTION).await.expect("now it is the primary");
+}

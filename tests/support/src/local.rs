@@ -150,7 +150,7 @@ impl Local {
     fn is_ready(&self, pid: u32) -> bool {
         let Ok(pid_file) = fs::read_to_string(self.folder.join("data/postmaster.pid")) else { return false };
         let mut lines = pid_file.lines().map(str::trim);
-        lines.next() == Some(&pid.to_string()) && lines.nth(6) == Some("ready")
+        lines.next() == Some(&pid.to_string()) && matches!(lines.nth(6), Some("ready" | "standby"))
     }
 
     fn log_file(&self) -> PathBuf {
