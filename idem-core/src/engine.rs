@@ -57,7 +57,10 @@ impl Engine {
         Self { store: Arc::new(store), admission: Admission::new(MAX_RUNNING) }
     }
 
-    /// Bounds the runs that are under way; default [`MAX_RUNNING`]. Further ones wait, without having claimed.
+    /// Bounds the runs that are under way; default [`MAX_RUNNING`], at least 1. Further ones wait, without having claimed
+    /// and with no bound on their time or number: shed load further out.
+    ///
+    /// The clone that is returned has a bound, and is drained, of its own.
     #[must_use]
     pub fn max_running(mut self, runs: usize) -> Self {
         self.admission = Admission::new(runs);

@@ -17,7 +17,7 @@
 //! | `idem_swept_total` | counter | | records deleted by sweeping |
 //! | `idem_run_seconds` | histogram | | time from a claim to its end |
 //! | `idem_run_lease_ratio` | histogram | | the same as a share of the lease |
-//! | `idem_stuck` `idem_in_doubt` | gauge | | records in progress past their lease; those of them that wait for a decision |
+//! | `idem_stuck` `idem_in_doubt` | gauge | | records in progress past their lease, of which a pass of a sweeper looks at the 1000 oldest; those of them that wait for a decision |
 //! | `idem_stuck_oldest_seconds` | gauge | | for how long the longest has been stuck |
 
 use std::time::Duration;

@@ -99,13 +99,13 @@ pub trait Maintain: KeyStore {
     /// At most `limit` records that are in progress past their lease, longest first.
     ///
     /// # Errors
-    /// `Unavailable`, `Corrupt`, `Invalid`.
+    /// `Unavailable` or `Unknown`, which mean the same of a look; `Corrupt`, `Invalid`.
     async fn stuck(&self, limit: u32) -> Result<Vec<Stuck>, StoreError>;
 
     /// The record as it is; never changes it.
     ///
     /// # Errors
-    /// `Unavailable`, `Corrupt`.
+    /// As [`stuck`](Self::stuck).
     async fn find(&self, id: &KeyId) -> Result<Option<Record>, StoreError>;
 
     /// Settles what is in doubt, if it still is as it was `seen`.

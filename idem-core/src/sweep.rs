@@ -8,6 +8,8 @@ use crate::{Maintain, StoreError, event};
 
 /// The pause between two passes.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// The shortest pause: looking for what is stuck reads a whole table.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// The most records that one statement deletes, so that no lock is held for long.
 pub const SWEEP_BATCH: u32 = 1000;
 /// The most stuck records that one pass looks at for the gauges.
@@ -35,10 +37,10 @@ impl Sweeper {
         Self { store: Arc::new(store), every: SWEEP_EVERY, batch: SWEEP_BATCH }
     }
 
-    /// The pause between two passes; default [`SWEEP_EVERY`].
+    /// The pause between two passes; default [`SWEEP_EVERY`], at least one second.
     #[must_use]
     pub fn every(mut self, pause: Duration) -> Self {
-        self.every = pause;
+        self.every = pause.max(SHORTEST_PAUSE);
         self
     }
 

@@ -12,6 +12,7 @@ mod heartbeat;
 mod late;
 mod opaque;
 mod rig;
+mod sweeping;
 mod telemetry;
 mod unknown;
 mod waiting;
