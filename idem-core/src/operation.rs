@@ -65,7 +65,8 @@ impl Operation {
     /// could ever be sent it, and the run is judged as if the work had failed.
     ///
     /// # Cancel safety
-    /// Dropped after its first poll, the end still stands: the engine settles it when the work returns.
+    /// Dropped after its first poll, the end still stands: the engine settles it when the work returns. The lease is no
+    /// longer renewed by then, so the work should return soon: once the lease is over, another owner may take over.
     pub async fn complete(self, response: StoredResponse) -> Result<Completed, Error> {
         if let Err(invalid) = response.check_headers() {
             self.run.begin(Ledger::Refused)?;
