@@ -65,8 +65,8 @@ impl Operation {
     /// could ever be sent it, and the run is judged as if the work had failed.
     ///
     /// # Cancel safety
-    /// Dropped after its first poll, the end still stands: the engine settles it when the work returns. The lease is no
-    /// longer renewed by then, so the work should return soon: once the lease is over, another owner may take over.
+    /// Dropped after its first poll, the end still stands: it is carried out in a task of its own, and the engine waits
+    /// for it.
     pub async fn complete(self, response: StoredResponse) -> Result<Completed, Error> {
         if let Err(invalid) = response.check_headers() {
             self.run.begin(Ledger::Refused)?;
@@ -74,7 +74,7 @@ impl Operation {
         }
         let kept = self.run.kept(response);
         self.run.begin(Ledger::Completing(kept))?;
-        self.run.end().await?;
+        self.run.end_undisturbed().await?;
         Ok(Completed { _private: () })
     }
 
@@ -95,7 +95,7 @@ impl Operation {
             ));
         }
         self.run.begin(Ledger::Releasing)?;
-        self.run.end().await?;
+        self.run.end_undisturbed().await?;
         Ok(Released { _private: () })
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use tokio::{sync::Mutex as AsyncMutex, time::Instant};
+use tracing::Instrument as _;
 
 use crate::{
     Claim, Error, ErrorKind, KeyStore, Policy, StoreError, StoreErrorKind, StoredResponse,
@@ -89,12 +90,23 @@ impl Run {
         Ok(())
     }
 
+    /// As [`end`](Self::end), in a task of its own: a caller that is dropped meanwhile stops nothing.
+    pub(crate) async fn end_undisturbed(self: &Arc<Self>) -> Result<(), Error> {
+        let run = Arc::clone(self);
+        let end = async move { run.end().await }.in_current_span();
+        #[expect(clippy::disallowed_methods, reason = "bounded by the settling, and the engine waits for it")]
+        let end = tokio::spawn(end);
+        end.await.unwrap_or_else(|_| {
+            Err(Error::new(ErrorKind::Unknown, "the runtime stopped before the run ended"))
+        })
+    }
+
     /// Carries out the end that the ledger is on its way to, and writes down where that led.
     ///
-    /// The heartbeat is stopped and answered first. Can be called again after it was dropped: the same statement is
-    /// sent again, and a store answers it as it answered the first.
+    /// The heartbeat is stopped and answered first. One caller ends the run, any other waits for that.
     pub(crate) async fn end(&self) -> Result<(), Error> {
         let within = self.policy.settle_span();
+        let mut heartbeat = self.heartbeat.lock().await;
         let ledger = self.ledger().clone();
         let end = match ledger {
             Ledger::Completing(kept) => End::Complete(kept),
@@ -109,7 +121,7 @@ impl Run {
             | Ledger::Unsettled
             | Ledger::Corrupt => return Ok(()),
         };
-        self.stop_heartbeat().await;
+        heartbeat.stop(within).await;
         let (store, claim, retention) = (&self.store, &*self.claim, self.policy.retention_span());
         let (name, result, done) = match end {
             End::Complete(kept) => {

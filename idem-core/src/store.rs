@@ -114,7 +114,7 @@ pub trait Maintain: KeyStore {
     ///
     /// # Errors
     /// `ClaimLost` if the record has moved on since it was seen or is not in doubt; `Invalid` for a resumption whose
-    /// number is not one above the record's; `Unavailable`, `Unknown`, `Corrupt`.
+    /// number is not one above the record's, or an answer that no HTTP message can carry; `Unavailable`, `Unknown`, `Corrupt`.
     async fn resolve(
         &self,
         seen: &Record,

@@ -68,6 +68,13 @@ where
             Ok(Some(Ok(frame))) => frame.into_data(),
         };
         match data {
+            // A body that is always ready, with nothing, would be looked at for ever and its end in time never.
+            Ok(data) if data.is_empty() => {
+                tokio::task::yield_now().await;
+                if Instant::now() >= deadline {
+                    return Buffered::Partial(ResponseBody::of(read, Rest::Body(body)));
+                }
+            }
             Ok(data) => {
                 size = size.saturating_add(data.len());
                 read.push_back(data);
@@ -97,5 +104,40 @@ fn joined(mut read: VecDeque<Bytes>, size: usize) -> Bytes {
             }
             whole.freeze()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        task::{Context, Poll},
+    };
+
+    use http_body::Frame;
+
+    use super::*;
+
+    /// Always ready, with nothing.
+    struct Empty;
+
+    impl Body for Empty {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(Some(Ok(Frame::data(Bytes::new()))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn b058_a_body_of_nothing_without_end_is_not_waited_for_either() {
+        let within = Duration::from_secs(30);
+        let (buffered, ()) = tokio::join!(buffer_response(Empty, 10, within), tokio::time::advance(within));
+        let Buffered::Partial(body) = buffered else { panic!("it has no end") };
+        assert!(body.size_hint().lower() == 0 && !body.is_end_stream());
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use idem::{Answer, ErrorKind, Maintain, Operation, RunError, State};
+use idem::{Answer, ErrorKind, Maintain, Operation, RunError, State, conformance::Call};
 use tokio::sync::{Notify, oneshot};
 
-use crate::rig::{Rig, answer, executed, id, opaque, pay, replayed, resumable};
+use crate::rig::{LEASE, Rig, answer, executed, id, opaque, pay, replayed, resumable};
 
 #[tokio::test]
 async fn s03_the_claim_is_committed_before_the_work_starts() {
@@ -131,7 +131,7 @@ async fn w01_work_goes_on_when_its_caller_is_gone() {
 #[tokio::test]
 async fn s15_an_end_whose_future_was_dropped_still_stands() {
     let rig = Rig::new();
-    let held = rig.faulty.hold(idem::conformance::Call::Complete);
+    let held = rig.faulty.hold(Call::Complete);
     let run = tokio::spawn({
         let rig = rig.clone();
         async move {
@@ -149,6 +149,50 @@ async fn s15_an_end_whose_future_was_dropped_still_stands() {
     let ran = run.await.expect("no panic");
     assert!(executed(&ran, "paid"), "{ran:?}");
     assert!(replayed(&rig.run(resumable(), pay).await, "paid"));
+}
+
+/// An inner timeout dropped the handler's own end, and then the handler lingers past its lease.
+#[tokio::test(start_paused = true)]
+async fn s15_an_end_whose_future_was_dropped_does_not_wait_for_the_work() {
+    for release in [false, true] {
+        let rig = Rig::new();
+        let held = rig.faulty.hold(if release { Call::Release } else { Call::Complete });
+        let (dropped, is_dropped) = oneshot::channel();
+        let go = Arc::new(Notify::new());
+        let wait = Arc::clone(&go);
+        let run = tokio::spawn({
+            let rig = rig.clone();
+            async move {
+                rig.run(resumable(), async move |op: Operation| {
+                    let mut end = Box::pin(async move {
+                        if release {
+                            drop(op.release().await);
+                        } else {
+                            drop(op.complete(answer(201, "paid")).await);
+                        }
+                    });
+                    assert!(futures_util::poll!(&mut end).is_pending());
+                    drop(end);
+                    let _ = dropped.send(());
+                    wait.notified().await;
+                    Ok(answer(504, "timed out"))
+                })
+                .await
+            }
+        });
+        is_dropped.await.expect("it starts");
+        held.release();
+        rig.elapse(LEASE * 2).await;
+        let other = rig.run_on(&rig.other(), resumable(), pay).await;
+        go.notify_one();
+        let ran = run.await.expect("no panic");
+        if release {
+            assert!(executed(&other, "paid") && matches!(ran, Ok(Answer::Released)), "{other:?} {ran:?}");
+        } else {
+            assert!(replayed(&other, "paid") && executed(&ran, "paid"), "{other:?} {ran:?}");
+            assert_eq!(rig.runs(), 1);
+        }
+    }
 }
 
 #[tokio::test]
@@ -189,7 +233,7 @@ async fn r11_an_answer_over_the_limit_is_sent_whole_and_not_kept() {
 #[tokio::test]
 async fn e08_the_answer_leaves_after_its_commit() {
     let rig = Rig::new();
-    let held = rig.faulty.hold(idem::conformance::Call::Complete);
+    let held = rig.faulty.hold(Call::Complete);
     let mut run = Box::pin(rig.run(resumable(), pay));
     for _ in 0..64 {
         assert!(futures_util::poll!(&mut run).is_pending(), "the commit is held");

@@ -338,6 +338,11 @@ fn resolve_acts_once_on_what_was_seen_in_doubt() {
     );
     let resumed = wrote(&seen, &Command::Resolve(&seen, &resume, KEEP, fresh), stale);
     assert!(matches!(outcome(&resumed, &request(), stale), (Some(_), ClaimOutcome::Claimed(_))));
+    let unsendable = Decision::Complete(answer("a").header("location", "a\r\nb"));
+    assert_eq!(
+        refused(Some(&seen), &Command::Resolve(&seen, &unsendable, KEEP, fresh), stale),
+        StoreErrorKind::Invalid
+    );
     let skipped = Decision::Resume(point(3, "x"));
     assert_eq!(
         refused(Some(&seen), &Command::Resolve(&seen, &skipped, KEEP, fresh), stale),

@@ -250,7 +250,8 @@ pub fn check_span(call: &'static str, what: &'static str, span: Duration) -> Res
         .because(format!("{what} must be at most 10 years, in ms; seen={}", span.as_millis())))
 }
 
-/// For stores: refuses a decision that no record could take: a resumption whose number does not follow.
+/// For stores: refuses a decision that no record could take: a resumption whose number does not follow, an answer that
+/// no HTTP message can carry.
 ///
 /// # Errors
 /// `Invalid`.
@@ -261,6 +262,9 @@ pub fn check_resolve(seen: &Record, decision: &Decision, retention: Duration) ->
             Err(StoreError::new(StoreErrorKind::Invalid, "resolve")
                 .because("a resumption is numbered one above the record's last checkpoint"))
         }
-        Decision::Resume(_) | Decision::Complete(_) | Decision::Fail => Ok(()),
+        Decision::Complete(response) => response.check_headers().map_err(|invalid| {
+            StoreError::new(StoreErrorKind::Invalid, "resolve").because(invalid.to_string())
+        }),
+        Decision::Resume(_) | Decision::Fail => Ok(()),
     }
 }
