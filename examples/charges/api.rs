@@ -39,9 +39,9 @@ pub(crate) fn routes(engine: Engine, gateway: Gateway, lease: Duration) -> Route
 
 /// Charges through a gateway that takes no keys. An ordinary handler: it knows nothing of idempotency.
 ///
-/// Its policy is *opaque*, so it is started at most once per key. Every answer that it gives is final, an error too.
-/// After a crash in it nobody here knows whether the gateway charged: retries get 409 `in-doubt` until somebody has
-/// looked into the gateway's ledger and decided.
+/// Its policy is *opaque*, so it is started at most once per key. Every answer that it gives is final, an error too,
+/// but "outcome unknown": then, as after a crash in it, nobody here knows whether the gateway charged, and retries get
+/// 409 `in-doubt` until somebody has looked into the gateway's ledger and decided.
 async fn charge(State(gateway): State<Gateway>, Json(order): Json<Order>) -> Result<Response, Problem> {
     let charge = gateway.charge(&order, None).await.map_err(|error| unavailable(&error))?;
     Ok((StatusCode::CREATED, [(LOCATION, location(&charge))], Json(charge)).into_response())
@@ -73,10 +73,13 @@ fn location(charge: &Charge) -> String {
 }
 
 fn unavailable(error: &GatewayError) -> Problem {
-    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "The payment gateway is not available");
     match error {
-        GatewayError::Closed => problem.detail("Nothing was charged."),
-        GatewayError::Lost(_) => problem.detail("The card may have been charged."),
+        GatewayError::Closed => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "The payment gateway is not available")
+                .detail("Nothing was charged.")
+        }
+        // The card may have been charged: no answer to keep, somebody has to look.
+        GatewayError::Lost(_) => Problem::outcome_unknown(),
     }
 }
 

@@ -48,7 +48,7 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`] says whether the money may have moved.
     pub(crate) async fn charge(&self, order: &Order, key: Option<&str>) -> Result<Charge, GatewayError> {
-        let lost = |error: BoxError| GatewayError::Lost(error);
+        let lost = GatewayError::Lost;
         let request =
             Request::post("/charges").header("host", "gateway").header("content-type", "application/json");
         let request = key.into_iter().fold(request, |request, key| request.header("idempotency-key", key));

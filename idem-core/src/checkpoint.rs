@@ -74,6 +74,9 @@ impl fmt::Debug for RecoveryPoint {
 }
 
 /// Until when a *new* owner may run the work again, as told with each checkpoint.
+///
+/// The engine marks an opaque handler with [`Never`](Self::Never) and takes a mark back with
+/// [`Always`](Self::Always). The others are for effects that carry a key of the provider's, which remembers it for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rerun {
     /// Any time: no effect is open.

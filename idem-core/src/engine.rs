@@ -76,8 +76,8 @@ impl Engine {
     /// nothing ran, `Unknown` if the end could not be settled, `Corrupt`, `Invalid`.
     ///
     /// # Cancel safety
-    /// Dropped before the claim is sent, nothing happens. Dropped later, the run goes on in its own task: a retry finds
-    /// it in progress or done.
+    /// Dropped while it waits for a place among the running, nothing happens. Dropped later, the run goes on in its own
+    /// task: a retry finds it in progress or done.
     pub async fn run<F, Fut, R, E>(
         &self,
         id: KeyId,

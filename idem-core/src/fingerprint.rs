@@ -95,11 +95,11 @@ impl Fingerprints {
         Self { current, older: Vec::new() }
     }
 
-    /// Accepts records of one more version. A version that is carried already keeps its fingerprint: within one
-    /// version a request has only one.
+    /// Accepts records with one more fingerprint: of an older version of the rules, or of this version under an older
+    /// pepper or an older rule of your own.
     #[must_use]
     pub fn accept(mut self, older: Fingerprint) -> Self {
-        if self.of_version(older.version).is_none() {
+        if !self.accepts(older) {
             self.older.push(older);
         }
         self
@@ -115,22 +115,18 @@ impl Fingerprints {
         std::iter::once(self.current).chain(self.older.iter().copied())
     }
 
-    /// Compares a record's fingerprint with this request's fingerprint of the same version.
+    /// Compares a record's fingerprint with those of this request that are of the same version.
     pub fn compare(&self, recorded: Fingerprint) -> Sameness {
-        match self.of_version(recorded.version) {
-            Some(own) if own.same_digest(recorded) => Sameness::Same,
-            Some(_) => Sameness::Different,
-            None => Sameness::NotComparable,
+        let mut own = self.iter().filter(|own| own.version == recorded.version).peekable();
+        if own.peek().is_none() {
+            return Sameness::NotComparable;
         }
+        if own.any(|own| own.same_digest(recorded)) { Sameness::Same } else { Sameness::Different }
     }
 
     /// Whether the record was made by this request: [`compare`](Self::compare) says [`Sameness::Same`].
     pub fn accepts(&self, recorded: Fingerprint) -> bool {
         self.compare(recorded) == Sameness::Same
-    }
-
-    fn of_version(&self, version: u8) -> Option<Fingerprint> {
-        self.iter().find(|own| own.version == version)
     }
 }
 

@@ -70,7 +70,8 @@ impl Journal {
 impl Decision {
     /// For an opaque operation in doubt: its handler did nothing. The next request runs it from the top.
     ///
-    /// A resumption with the handler's mark removed, built from the record as it was seen.
+    /// A resumption with the handler's mark removed, built from the record as it was seen. Unlike [`Decision::Fail`] it
+    /// ends nothing: the operation stays listed as stuck, and is never swept, until a request takes it over.
     ///
     /// # Errors
     /// [`Invalid`] if the record has no open mark of an opaque handler.

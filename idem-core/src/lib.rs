@@ -5,7 +5,7 @@
 //! | run something once per key | [`Engine`], [`Policy`], [`Operation`] |
 //! | say what makes two requests the same | [`Fingerprint`], [`canonical_json`] |
 //! | write a store | [`KeyStore`], [`Maintain`], and [`state`], which decides for you |
-//! | watch it | [`event`] lists every metric; [`Sweeper`] keeps the gauges |
+//! | watch it | [`event`] lists the engine's metrics; [`Sweeper`] keeps the gauges |
 //! | settle what is in doubt | [`Maintain::stuck`], [`Maintain::resolve`], [`Decision`] |
 //!
 //! This crate knows no web framework and no database.

@@ -5,8 +5,6 @@ use std::time::Duration;
 use crate::{Invalid, MAX_SPAN};
 
 /// How long a claim holds unrenewed: above the 99th percentile of most handlers, short enough to wait for.
-///
-/// **Source:** the article's `STALE_AFTER`.
 pub const LEASE: Duration = Duration::from_secs(90);
 /// How long an ended record is kept, counted from its end: every legitimate retry has happened by then.
 pub const RETENTION: Duration = Duration::from_hours(24);
@@ -59,7 +57,9 @@ impl Policy {
     /// The handler is a black box that may have called the outside world.
     ///
     /// It is marked before it starts and never runs twice: every answer it gives is stored, a 500 too, and after a
-    /// crash or a panic in it the operation is in doubt until somebody decides.
+    /// crash, a panic or an `Err` of its work the operation is in doubt until somebody decides with
+    /// [`Maintain::resolve`](crate::Maintain::resolve). So a handler that got no answer from the outside world does not
+    /// answer as if it knew: it returns its error (in axum `Problem::outcome_unknown()`).
     pub const fn opaque() -> Self {
         Self::new(true)
     }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn g01_the_defaults_are_those_of_the_article() {
+    fn g01_the_defaults_are_ninety_seconds_and_a_day() {
         let policy = Policy::opaque();
         assert_eq!((policy.lease_span().as_secs(), policy.retention_span().as_secs()), (90, 86_400));
     }

@@ -80,7 +80,8 @@ pub trait KeyStore: Debug + Send + Sync + 'static {
 
     /// The claim ended in somebody's transaction: forget what you hold of it.
     ///
-    /// A notice that promises nothing and delays no answer. A record of truth does nothing, a cache drops its hint, a
+    /// For ends that are part of a transaction of the caller's own, which the engine does not have yet. A notice that
+    /// promises nothing and delays no answer. A record of truth does nothing, a cache drops its hint, a
     /// wrapper forwards.
     async fn ended(&self, claim: &Claim);
 }
@@ -135,11 +136,29 @@ pub struct Stuck {
 }
 
 /// What a person or a reconciler decided about an operation in doubt.
+///
+/// ```
+/// use std::time::Duration;
+/// use idem_core::{Decision, Maintain, StoreError, StoredResponse, policy::RETENTION};
+///
+/// async fn settle(store: &dyn Maintain, charge_of: impl Fn(&str) -> Option<String>) -> Result<(), StoreError> {
+///     for stuck in store.stuck(100).await?.into_iter().filter(|stuck| stuck.in_doubt) {
+///         let seen = stuck.record;
+///         let decision = match charge_of(seen.id.key().as_str()) {
+///             Some(charge) => Decision::Complete(StoredResponse::new(201, charge).expect("a final status")),
+///             None => Decision::Fail, // it did not happen: the next request runs
+///         };
+///         store.resolve(&seen, &decision, RETENTION).await?; // refused if the record moved since it was seen
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It ended with this answer.
     Complete(StoredResponse),
-    /// Nothing happened: the next claim starts from the top.
+    /// Nothing happened: the record ends as failed, the next claim within its retention starts from the top, and then
+    /// it is swept.
     Fail,
     /// The next claim goes on from here; numbered one above the record's last checkpoint.
     Resume(RecoveryPoint),

@@ -10,7 +10,8 @@
 //! 2. Two layers that cover one request are a wiring fault: 500.
 //! 3. TLS early data (`Early-Data: 1`) with an unsafe method: 425.
 //! 4. A malformed key, or two: 400. It is never taken for "no key", which would run the request unprotected.
-//! 5. No key: 400 where the layer or the handler requires one, else the request passes through.
+//! 5. No key: 400 where the layer or the handler requires one, else the request passes through. A policy that contradicts
+//!    itself is a wiring fault: 500.
 //! 6. No scope is a wiring fault: 500. There is no shared scope to fall back to.
 //! 7. The body is read up to a limit: above it 413, broken off 400.
 //! 8. The key is claimed. The store does not answer: 503, and the handler does not run. The key stands for another

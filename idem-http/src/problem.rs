@@ -13,12 +13,13 @@ pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// An error as `application/problem+json`.
 ///
-/// Made by `?` from every error: this project's keep their meaning ("try again with the same key", "somebody else has
-/// it"), any other is logged and becomes a bare 500 that says nothing of its cause. A refusal that the client is to
-/// read is made with [`Problem::new`]. It is never cached.
+/// Made by `?` from every type that implements `Error`: this project's keep their meaning ("try again with the same
+/// key", "somebody else has it"), any other is logged and becomes a bare 500 that says nothing of its cause. A refusal
+/// that the client is to read is made with [`Problem::new`]. It is never cached.
 ///
-/// As a handler's answer a problem is judged like any other: under a resumable policy a 4xx ends the operation and is
-/// replayed, a 5xx does not end it.
+/// As a handler's answer a problem is judged like any other. Under a resumable policy a 4xx ends the operation and is
+/// replayed, a 5xx does not end it. Under an *opaque* one every answer is final, the bare 500 of a foreign error too:
+/// where the outside world gave no answer and it may have happened, answer with [`Problem::outcome_unknown`].
 ///
 /// **Source:** RFC 9457.
 ///
@@ -40,12 +41,32 @@ pub struct Problem {
     title: Cow<'static, str>,
     detail: Option<Cow<'static, str>>,
     retry_after: Option<Duration>,
+    rejection: Option<Rejection>,
 }
 
 impl Problem {
+    /// 503: it may have happened, and this handler cannot find out. It is no answer that is kept.
+    ///
+    /// Under an opaque policy the operation is left and will be in doubt until somebody decides; under a resumable one
+    /// the next request with the key runs the handler again.
+    pub fn outcome_unknown() -> Self {
+        Rejection::OutcomeUnknown.problem()
+    }
+
+    pub(crate) fn of(self, rejection: Rejection) -> Self {
+        Self { rejection: Some(rejection), ..self }
+    }
+
     /// A problem of type `about:blank`.
     pub fn new(status: StatusCode, title: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, kind: "about:blank".into(), title: title.into(), detail: None, retry_after: None }
+        Self {
+            status,
+            kind: "about:blank".into(),
+            title: title.into(),
+            detail: None,
+            retry_after: None,
+            rejection: None,
+        }
     }
 
     /// The URI that names this kind of problem for programs; default `about:blank`.
@@ -93,6 +114,10 @@ impl Problem {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(wait) = self.retry_after {
             headers.insert(header::RETRY_AFTER, delay_seconds(wait).into());
+        }
+        if let Some(rejection) = &self.rejection {
+            // The layer sees that this is no answer of the handler's to be kept.
+            response.extensions_mut().insert(rejection.clone());
         }
         response
     }

@@ -165,7 +165,8 @@ impl Rejection {
         let (title, detail) = self.text();
         let problem = Problem::new(self.status(), title)
             .kind(format!("urn:idem:problem:{}", self.name()))
-            .detail(detail);
+            .detail(detail)
+            .of(self.clone());
         match self.wait() {
             Some(wait) => problem.retry_after(wait),
             None => problem,

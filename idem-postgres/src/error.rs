@@ -1,5 +1,7 @@
 //! What an error of the driver means: was it done?
 
+use std::borrow::Cow;
+
 use idem_core::{StoreError, StoreErrorKind};
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
@@ -42,12 +44,36 @@ impl Failure {
             }
             Self::Is(kind, source) => (kind, source),
         };
-        let error = StoreError::new(kind, operation);
-        match Refusal::of(&source) {
-            Some(refusal) => error.with_source(refusal),
-            None => error.with_source(source),
-        }
+        described(kind, operation, source)
     }
+}
+
+/// The error with what a person needs to act on it: the server's code, or that there was no connection.
+fn described(kind: StoreErrorKind, operation: &'static str, source: sqlx::Error) -> StoreError {
+    let error = StoreError::new(kind, operation);
+    match Refusal::of(&source) {
+        Some(refusal) => {
+            error.because(format!("the server answered sqlstate {}", refusal.code)).with_source(refusal)
+        }
+        None if matches!(source, sqlx::Error::Configuration(_)) => {
+            error.because("what was given is not a url of postgres").with_source(source)
+        }
+        None if kind == StoreErrorKind::Unavailable => {
+            error.because("there was no connection").with_source(source)
+        }
+        None => error.with_source(source),
+    }
+}
+
+/// Judges why no first connection could be made.
+pub(crate) fn connecting(error: sqlx::Error) -> StoreError {
+    let code =
+        error.as_database_error().and_then(|answer| answer.code().map(Cow::into_owned)).unwrap_or_default();
+    // Wrong credentials, no such database or schema, a URL that is none: the same again next time.
+    let is_wrong =
+        matches!(error, sqlx::Error::Configuration(_)) || matches!(code.get(..2), Some("28" | "3D" | "3F"));
+    let kind = if is_wrong { StoreErrorKind::Invalid } else { StoreErrorKind::Unavailable };
+    described(kind, "connect", error)
 }
 
 /// What the server said, without its DETAIL: that line quotes whole rows, keys and answers included.

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::{
     call::{ATTEMPTS, Bound, Call},
     claim,
+    error::connecting,
     row::{Columns, bigint, micros},
     settings::Settings,
     sql::Sql,
@@ -54,7 +55,8 @@ impl PostgresStore {
     /// the call again.
     ///
     /// # Errors
-    /// `Unavailable` if no connection can be made; `Invalid` if the URL is none.
+    /// `Unavailable` if no connection can be made; `Invalid` if the URL is none, or names a user or a database that the
+    /// server refuses.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let pool = PgPoolOptions::new()
             .max_connections(32)
@@ -71,11 +73,7 @@ impl PostgresStore {
             })
             .connect(url)
             .await
-            .map_err(|error| {
-                let is_url = matches!(error, sqlx::Error::Configuration(_));
-                let kind = if is_url { StoreErrorKind::Invalid } else { StoreErrorKind::Unavailable };
-                StoreError::new(kind, "connect").with_source(error)
-            })?;
+            .map_err(connecting)?;
         Ok(Self::new(pool))
     }
 

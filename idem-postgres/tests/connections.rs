@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use idem_core::{
     Answer, ClaimOutcome, ClaimRequest, Engine, Fingerprint, Fingerprints, KeyId, KeyStore as _, Operation,
-    Policy, Scope, StoredResponse,
+    Policy, Scope, StoreErrorKind, StoredResponse,
 };
 use idem_postgres::PostgresStore;
 use rig::Rig;
@@ -64,4 +64,22 @@ async fn p06_a_pool_of_dead_connections_costs_no_request() {
     };
     let ran = Engine::new(store).run(id(), same(), &Policy::resumable(), work).await;
     assert!(matches!(ran, Ok(Answer::Executed(_))), "{ran:?}");
+}
+
+#[tokio::test]
+async fn e07_an_error_says_why_there_is_no_connection() {
+    let rig = Rig::new().await;
+    let missing = rig.database.url().replace(rig.database.name(), "no_such_database");
+    let error = PostgresStore::connect(&missing).await.expect_err("there is no such database");
+    assert_eq!(
+        (error.kind(), error.to_string().contains("sqlstate 3D000")),
+        (StoreErrorKind::Invalid, true),
+        "{error}"
+    );
+    let error = PostgresStore::connect("postgres://127.0.0.1:1/x").await.expect_err("nobody listens");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    assert!(error.to_string().contains("there was no connection"), "{error}");
+    let error = PostgresStore::connect("no url").await.expect_err("no url");
+    assert_eq!(error.kind(), StoreErrorKind::Invalid);
+    assert!(error.to_string().contains("not a url of postgres"), "{error}");
 }

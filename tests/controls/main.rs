@@ -1,10 +1,10 @@
-//! What the library is for: the article's two measured failures, and the same requests through the engine.
+//! What the library is for: two failures of the usual code, and the same requests through the engine.
 
 #![expect(clippy::expect_used, reason = "a test's helpers fail like the test itself")]
 
-mod article;
 mod gateway;
 mod ours;
+mod usual;
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,13 +38,13 @@ async fn until_counted(pool: &PgPool, count: &'static str, expected: i64) {
 async fn n06_select_for_update_first_answers_one_of_two_requests_with_a_500() {
     let database = postgres().database().await;
     let pool = database.pool(2).await;
-    article::migrate(&pool).await;
+    usual::migrate(&pool).await;
     let (gateway, both_looked) = (Gateway::silent(), Barrier::new(2));
     gateway.answer();
 
     let (one, other) = tokio::join!(
-        article::select_first(&pool, &gateway, &both_looked),
-        article::select_first(&pool, &gateway, &both_looked)
+        usual::select_first(&pool, &gateway, &both_looked),
+        usual::select_first(&pool, &gateway, &both_looked)
     );
 
     let (created, failed) = if one.is_ok() { (one, other) } else { (other, one) };
@@ -62,13 +62,13 @@ async fn n07_a_claim_inside_the_request_s_transaction_holds_connections_and_char
     const RETRIES: usize = 3;
     let database = postgres().database().await;
     let (pool, watcher) = (database.pool(4).await, database.pool(1).await);
-    article::migrate(&pool).await;
+    usual::migrate(&pool).await;
     let gateway = Gateway::silent();
 
-    let first = article::claim_inside(&pool, &gateway);
+    let first = usual::claim_inside(&pool, &gateway);
     let crash = async {
         gateway.was_called(1).await;
-        let retries = async { join_all((0..RETRIES).map(|_| article::claim_inside(&pool, &gateway))).await };
+        let retries = async { join_all((0..RETRIES).map(|_| usual::claim_inside(&pool, &gateway))).await };
         let crash = async {
             let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
             until_counted(&watcher, waiting, 3).await;

@@ -16,9 +16,7 @@ async fn hanging(rig: &Rig, policy: Policy) -> tokio::task::JoinHandle<Ran> {
             rig.run(policy.clone(), async |_| pending::<crate::rig::Result<StoredResponse>>().await).await
         }
     });
-    while rig.runs() == before {
-        tokio::task::yield_now().await;
-    }
+    rig.started(before + 1).await;
     run
 }
 
@@ -44,9 +42,7 @@ async fn w08_runs_may_end_by_themselves_within_the_grace() {
             .await
         }
     });
-    while rig.runs() == 0 {
-        tokio::task::yield_now().await;
-    }
+    rig.started(1).await;
     assert_eq!(rig.engine.drain(GRACE).await, 0);
     assert!(executed(&run.await.expect("no panic"), "paid"));
 }

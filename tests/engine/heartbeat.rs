@@ -33,9 +33,7 @@ impl Slow {
             })
             .await
         });
-        while counted.runs() == before {
-            tokio::task::yield_now().await;
-        }
+        counted.started(before + 1).await;
         Self { run, go, lost }
     }
 

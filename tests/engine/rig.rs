@@ -67,6 +67,17 @@ impl Rig {
         self.store.find(&id()).await.expect("memory answers").expect("there is a record")
     }
 
+    /// Lets other tasks run until so many works have started.
+    pub(crate) async fn started(&self, works: usize) {
+        for _ in 0..100_000 {
+            if self.runs() >= works {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("{} of {works} works have started", self.runs());
+    }
+
     pub(crate) fn runs(&self) -> usize {
         self.runs.load(Ordering::SeqCst)
     }

@@ -21,9 +21,7 @@ async fn owner(rig: &Rig) -> (tokio::task::JoinHandle<crate::rig::Ran>, Arc<Noti
             })
             .await
     });
-    while rig.runs() == 0 {
-        tokio::task::yield_now().await;
-    }
+    rig.started(1).await;
     (run, go)
 }
 
@@ -105,9 +103,7 @@ async fn s21_a_waiter_runs_when_the_owner_gave_up() {
             })
             .await
     });
-    while rig.runs() == 0 {
-        tokio::task::yield_now().await;
-    }
+    rig.started(1).await;
     let waiter = tokio::spawn({
         let rig = rig.clone();
         async move { rig.run(resumable().wait(WAIT), pay).await }

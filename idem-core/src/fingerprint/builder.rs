@@ -150,8 +150,9 @@ impl FingerprintBuilder {
     /// number, a one-time code) by hashing guesses. The place in the chain does not matter; a second pepper replaces
     /// the first.
     ///
-    /// All processes share one pepper. Changing it makes every record look like another request's until its
-    /// retention is over: the version byte tells rules apart, not secrets. An empty pepper keeps no secret.
+    /// All processes share one pepper. To change it, let every process [accept](Fingerprints::accept) the fingerprint
+    /// under the old one for a retention: the version byte tells rules apart, not secrets. An empty pepper keeps no
+    /// secret.
     pub fn pepper(mut self, pepper: &[u8]) -> Self {
         self.keyed = Some(keyed(pepper));
         self

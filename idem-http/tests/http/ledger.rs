@@ -203,3 +203,25 @@ async fn the_services_own_error_is_returned_and_the_key_is_free() {
     assert_eq!(error, "planned by the test");
     assert_eq!(bench.state("k").await, "failed");
 }
+
+/// The gateway gave no answer: that is none to keep, and an opaque handler is not run again for it.
+#[tokio::test(start_paused = true)]
+async fn s10_a_handler_that_does_not_know_says_so_and_nothing_is_kept() {
+    for (policy, state, later) in
+        [(Policy::opaque(), "in_progress", "in-doubt"), (Policy::resumable(), "failed", "outcome-unknown")]
+    {
+        let bench = Bench::new();
+        let counting = bench.clone();
+        let handler = async move || {
+            counting.run();
+            Err::<Response, _>(Problem::outcome_unknown())
+        };
+        let app = Router::new().route("/charges", post(handler).layer(bench.layer(policy)));
+        let got = send(&app, keyed("k")).await;
+        assert_eq!((got.status, got.problem().as_str()), (503, "outcome-unknown"));
+        assert_eq!(bench.state("k").await, state);
+        bench.clock.advance(PAST_LEASE);
+        assert_eq!(send(&app, keyed("k")).await.problem(), later);
+        assert_eq!(bench.runs(), if later == "in-doubt" { 1 } else { 2 });
+    }
+}

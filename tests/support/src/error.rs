@@ -42,7 +42,7 @@ pub enum ServerError {
         output: String,
     },
     /// A file, a folder or a process of the server could not be made.
-    #[error("{action} {path}", path = path.display())]
+    #[error("{action} {path}: {source}", path = path.display())]
     Io {
         /// What was being done.
         action: &'static str,

@@ -1,15 +1,11 @@
-//! The two handlers that the article warns of, as it shows them.
-//!
-//! **Source:** the article "Idempotency keys", sections "The race the obvious code loses" and "The claim must commit
-//! before the side effect".
-
+//! The two handlers that are written most often: look first, then insert; and the claim inside the request's transaction.
 use sqlx::{PgPool, PgTransaction};
 use tokio::sync::Barrier;
 
 use crate::gateway::Gateway;
 
 const TABLE: &str = "
-    CREATE TABLE article_key (
+    CREATE TABLE usual_key (
         key           text        NOT NULL,
         user_id       bigint      NOT NULL,
         request_hash  text        NOT NULL,
@@ -25,7 +21,7 @@ const TABLE: &str = "
 pub(crate) type Told = Result<u16, sqlx::Error>;
 
 pub(crate) async fn migrate(pool: &PgPool) {
-    sqlx::raw_sql(TABLE).execute(pool).await.expect("the article's table");
+    sqlx::raw_sql(TABLE).execute(pool).await.expect("an empty database takes the table");
 }
 
 /// "Here is the implementation almost everyone writes first": it asks whether the row exists, then creates it.
@@ -34,7 +30,7 @@ pub(crate) async fn migrate(pool: &PgPool) {
 pub(crate) async fn select_first(pool: &PgPool, gateway: &Gateway, both_looked: &Barrier) -> Told {
     let mut tx = pool.begin().await?;
     let row: Option<(String,)> =
-        sqlx::query_as("SELECT status FROM article_key WHERE user_id = 7 AND key = 'a3f7b9d1' FOR UPDATE")
+        sqlx::query_as("SELECT status FROM usual_key WHERE user_id = 7 AND key = 'a3f7b9d1' FOR UPDATE")
             .fetch_optional(&mut *tx)
             .await?;
     if let Some((status,)) = row {
@@ -42,7 +38,7 @@ pub(crate) async fn select_first(pool: &PgPool, gateway: &Gateway, both_looked: 
     }
     both_looked.wait().await;
     sqlx::query(
-        "INSERT INTO article_key (user_id, key, request_hash, status) VALUES (7, 'a3f7b9d1', 'hash', 'in_progress')",
+        "INSERT INTO usual_key (user_id, key, request_hash, status) VALUES (7, 'a3f7b9d1', 'hash', 'in_progress')",
     )
     .execute(&mut *tx)
     .await?;
@@ -53,17 +49,16 @@ pub(crate) async fn select_first(pool: &PgPool, gateway: &Gateway, both_looked: 
 pub(crate) async fn claim_inside(pool: &PgPool, gateway: &Gateway) -> Told {
     let mut tx = pool.begin().await?;
     let claimed = sqlx::query(
-        "INSERT INTO article_key (user_id, key, request_hash, status) VALUES (7, 'a3f7b9d1', 'hash', 'in_progress')
+        "INSERT INTO usual_key (user_id, key, request_hash, status) VALUES (7, 'a3f7b9d1', 'hash', 'in_progress')
          ON CONFLICT (user_id, key) DO NOTHING RETURNING key",
     )
     .fetch_optional(&mut *tx)
     .await?;
     if claimed.is_none() {
-        let (status,): (String,) = sqlx::query_as(
-            "SELECT status FROM article_key WHERE user_id = 7 AND key = 'a3f7b9d1' FOR UPDATE",
-        )
-        .fetch_one(&mut *tx)
-        .await?;
+        let (status,): (String,) =
+            sqlx::query_as("SELECT status FROM usual_key WHERE user_id = 7 AND key = 'a3f7b9d1' FOR UPDATE")
+                .fetch_one(&mut *tx)
+                .await?;
         return Ok(replay_or_conflict(&status));
     }
     charge_and_commit(tx, gateway).await
@@ -72,7 +67,7 @@ pub(crate) async fn claim_inside(pool: &PgPool, gateway: &Gateway) -> Told {
 async fn charge_and_commit(mut tx: PgTransaction<'_>, gateway: &Gateway) -> Told {
     gateway.charge(None).await;
     sqlx::query(
-        "UPDATE article_key SET status = 'completed', response_code = 201, response_body = '\"created\"'
+        "UPDATE usual_key SET status = 'completed', response_code = 201, response_body = '\"created\"'
          WHERE user_id = 7 AND key = 'a3f7b9d1'",
     )
     .execute(&mut *tx)
