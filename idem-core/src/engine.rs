@@ -73,7 +73,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`RunError::Work`] with the work's own error, [`RunError::Panicked`], or [`RunError::Engine`]: `Unavailable` if
-    /// nothing ran, `Unknown` if the end could not be settled, `Corrupt`, `Invalid`.
+    /// nothing ran, `Unknown` if the end could not be settled, `Corrupt`, `Invalid` for a setting, or for a header line of the
+    /// answer that no HTTP message can carry.
     ///
     /// # Cancel safety
     /// Dropped while it waits for a place among the running, nothing happens. Dropped later, the run goes on in its own

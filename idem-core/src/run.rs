@@ -165,16 +165,10 @@ impl Run {
 
     /// Where a failed end leads.
     pub(crate) fn failed(&self, error: &StoreError) -> Ledger {
-        match error.kind() {
-            StoreErrorKind::ClaimLost => {
-                event::claim_lost(&self.claim, error.operation());
-                return Ledger::Lost;
-            }
-            StoreErrorKind::TooLate
-            | StoreErrorKind::Unavailable
-            | StoreErrorKind::Unknown
-            | StoreErrorKind::Corrupt
-            | StoreErrorKind::Invalid => event::failure(self.claim.id(), error),
+        if error.kind() == StoreErrorKind::ClaimLost {
+            event::claim_lost(&self.claim, error.operation());
+        } else {
+            event::failure(self.claim.id(), error);
         }
         match error.kind() {
             StoreErrorKind::Corrupt => Ledger::Corrupt,

@@ -285,3 +285,16 @@ async fn r07_a_header_line_that_no_message_can_carry_is_refused_before_it_is_com
     };
     assert!(executed(&Rig::new().run(resumable(), fine).await, "paid"));
 }
+
+/// The same check holds for an answer that is only returned.
+#[tokio::test(start_paused = true)]
+async fn r07_a_returned_answer_that_no_message_can_carry_is_not_committed() {
+    for (policy, later) in
+        [(resumable(), State::Failed { ended_at: Rig::new().clock.now() }), (opaque(), State::InProgress)]
+    {
+        let rig = Rig::new();
+        let ran = rig.run(policy, async |_| Ok(answer(201, "paid").header("location", "a\r\nb"))).await;
+        assert_eq!(crate::rig::engine_error(&ran), Some(ErrorKind::Invalid), "{ran:?}");
+        assert_eq!(rig.record().await.state, later);
+    }
+}

@@ -130,3 +130,12 @@ async fn a_mark_that_finds_another_owner_runs_nothing() {
     assert!(matches!(run.await.expect("no panic"), Ok(Answer::InProgress { .. })));
     assert_eq!(rig.runs(), 1);
 }
+
+/// A store that takes the mark in and says nothing, to the withdrawal neither, holds nobody for ever.
+#[tokio::test(start_paused = true)]
+async fn s02_a_mark_that_is_never_answered_ends_in_time_and_nothing_runs() {
+    let rig = Rig::new();
+    let _silent = (rig.faulty.hold(Call::Checkpoint), rig.faulty.hold(Call::Checkpoint));
+    let ran = tokio::time::timeout(LEASE * 10, rig.run(opaque(), pay)).await.expect("it ends in time");
+    assert_eq!((engine_error(&ran), rig.runs()), (Some(ErrorKind::Unavailable), 0), "{ran:?}");
+}

@@ -5,7 +5,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures_util::FutureExt as _;
 use tokio::{
     sync::oneshot,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{
@@ -164,9 +164,10 @@ async fn mark(run: &Run, journal: &mut Journal) -> Result<(), Result<Answer, Err
         return Err(Ok(LOST));
     }
     // The mark may stand though nothing ran. A higher number takes it back, also against a late landing of the mark.
-    if let Ok(point) = journal.unmark(HANDLER)
-        && run.store.checkpoint(&run.claim, &point, Rerun::Always).await.is_ok()
-    {
+    let point = journal.unmark(HANDLER).map_err(Err)?;
+    let withdrawn =
+        timeout(run.policy.settle_span(), run.store.checkpoint(&run.claim, &point, Rerun::Always));
+    if matches!(withdrawn.await, Ok(Ok(()))) {
         return Err(give_up(run, error_of_mark(error)).await);
     }
     run.leave().await;
@@ -216,7 +217,8 @@ where
 
 /// Ends a run whose work is over, and says what its caller is told.
 async fn finish<E>(run: &Run, returned: Returned<E>) -> Result<Answer, RunError<E>> {
-    let refused = matches!(*run.ledger(), Ledger::Refused);
+    let unsendable = matches!(&returned, Returned::Answered(answer) if answer.check_headers().is_err());
+    let refused = unsendable || matches!(*run.ledger(), Ledger::Refused);
     let end = match judge(run.policy.is_opaque(), refused, &returned) {
         Verdict::Complete => completing(run, &returned),
         Verdict::Release => Ledger::Releasing,
@@ -238,15 +240,14 @@ async fn finish<E>(run: &Run, returned: Returned<E>) -> Result<Answer, RunError<
     match ledger {
         Ledger::Completed(kept) => Ok(executed(run, kept, &returned)),
         Ledger::Lost => Ok(LOST),
-        Ledger::Unsettled => Err(failed
-            .map_or_else(
-                || Error::new(ErrorKind::Unknown, "the end of the operation could not be settled"),
-                |error| {
-                    Error::new(ErrorKind::Unknown, "the end of the operation could not be settled")
-                        .with_source(error)
-                },
-            )
-            .into()),
+        Ledger::Unsettled => {
+            let unknown = Error::new(ErrorKind::Unknown, "the end of the operation could not be settled");
+            Err(match failed {
+                Some(error) => unknown.with_source(error),
+                None => unknown,
+            }
+            .into())
+        }
         Ledger::Corrupt => Err(Error::new(ErrorKind::Corrupt, "the record cannot be trusted").into()),
         Ledger::Refused => {
             Err(failed.unwrap_or_else(|| Error::new(ErrorKind::Invalid, "the end was refused")).into())
@@ -259,9 +260,11 @@ async fn finish<E>(run: &Run, returned: Returned<E>) -> Result<Answer, RunError<
                 "the engine stopped this run; retry with the same key",
             )
             .into()),
-            Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended if refused => {
-                Err(Error::new(ErrorKind::Invalid, "the work made a call that was refused").into())
-            }
+            Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended if refused => Err(Error::new(
+                ErrorKind::Invalid,
+                "the work made a call, or gave an answer, that was refused",
+            )
+            .into()),
             Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended => Ok(Answer::Released),
         },
         Ledger::Running | Ledger::Completing(_) | Ledger::Releasing | Ledger::HandingOn => {
