@@ -203,4 +203,9 @@ mod judged {
     }
 
     idem::conformance::suite!(Kv);
+
+    #[test]
+    fn goes_in_step_with_the_state_functions() {
+        idem::conformance::lockstep::run::<Kv>(50, 60);
+    }
 }

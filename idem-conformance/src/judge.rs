@@ -44,13 +44,22 @@ pub(crate) fn explain(
         }
         fresh(old.as_ref(), early.as_ref(), step, &early_reply)?;
     }
-    match (after, early, late) {
-        (None, None, None) => Ok(()),
-        (Some(after), Some(early), Some(late)) => match differences(after, &early, &late) {
-            found if found.is_empty() => Ok(()),
-            found => Err(format!("the record is not what it has to be: {}", found.join("; "))),
+    between(after, early.as_ref(), late.as_ref())
+}
+
+/// Whether the record that was found lies between the two.
+pub(crate) fn between(
+    found: Option<&Record>,
+    early: Option<&Record>,
+    late: Option<&Record>,
+) -> Result<(), String> {
+    match (found, early, late) {
+        (Some(found), Some(early), Some(late)) => match differences(found, early, late) {
+            list if list.is_empty() => Ok(()),
+            list => Err(format!("the record is not what it has to be: {}", list.join("; "))),
         },
-        (after, early, _) => Err(format!("the record is {after:?} and has to be {early:?}")),
+        (None, None, None) => Ok(()),
+        (found, early, _) => Err(format!("the record is {found:?} and has to be {early:?}")),
     }
 }
 
@@ -92,7 +101,10 @@ pub(crate) fn agree(seen: &Reply, early: &Reply, late: &Reply, window: Window) -
         (Reply::Claim(Err(seen)), Reply::Claim(Err(early)), Reply::Claim(Err(_))) => seen == early,
         (Reply::Write(seen), Reply::Write(early), Reply::Write(_)) => seen == early,
         (Reply::Swept(seen), Reply::Swept(early), Reply::Swept(_)) => seen == early,
-        (Reply::Claim(_) | Reply::Write(_) | Reply::Swept(_), _, _) => false,
+        (Reply::Found(Ok(seen)), Reply::Found(Ok(early)), Reply::Found(Ok(late))) => {
+            between(seen.as_ref(), early.as_ref(), late.as_ref()).is_ok()
+        }
+        (Reply::Claim(_) | Reply::Write(_) | Reply::Swept(_) | Reply::Found(_), _, _) => false,
     }
 }
 
@@ -141,7 +153,7 @@ fn same_outcome(seen: &ClaimOutcome, early: &ClaimOutcome, late: &ClaimOutcome, 
 }
 
 /// Every field of `seen` that does not lie between the two.
-pub(crate) fn differences(seen: &Record, early: &Record, late: &Record) -> Vec<String> {
+fn differences(seen: &Record, early: &Record, late: &Record) -> Vec<String> {
     // A new field of the record has to be looked at here.
     let Record {
         id,

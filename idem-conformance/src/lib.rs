@@ -46,7 +46,10 @@
 //!   so many were told that the key is theirs: [Claim { … }, Claim { … }]
 //! ```
 //!
-//! [`cases`] lists them; `CONTRACT.md` at the root of the repository is made from that list. [`Faulty`] loses, delays and
+//! [`lockstep::run`] goes further than cases can: random walks, compared call by call with the state functions and cut
+//! short where they part. It is one more `#[test]`, of one line: `lockstep::run::<Memory>(100, 60);`.
+//!
+//! [`cases`] lists the cases; `CONTRACT.md` at the root of the repository is made from that list. [`Faulty`] loses, delays and
 //! fails the calls of any store, for tests of what stands on one.
 
 #[expect(

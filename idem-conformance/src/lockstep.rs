@@ -1,63 +1,104 @@
-//! A random walk in which a store and the state functions go in step.
+//! Random walks in which a store and the state functions go in step.
 
 mod act;
 mod draw;
 mod model;
-mod random;
+mod walk;
+mod world;
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, env, fmt, ops::Range};
 
-use draw::Draw;
-use model::Model;
+use walk::Walker;
 
 use crate::Harness;
 
-/// Makes `steps` random calls against a fresh store and compares each answer, and each record that it leaves, with what
-/// [`idem_core::state`] says about the same call.
+/// Walks `walks` times through `steps` random calls, each time against an empty store, and compares each answer, and each
+/// record that it leaves, with what [`idem_core::state`] says about the same call.
 ///
 /// A few keys whose names are easily confused, requests of several bodies and fingerprint versions, claims sent again,
 /// fences that are current, of yesterday or never given, every checkpoint, decisions about what was seen just now or long
-/// ago, sweeps, and time that passes every end there is.
+/// ago, sweeps, and time that passes every end there is. A walk that fails is cut short until no call can be left out, and
+/// made simpler for as long as it still fails.
 ///
 /// Where a record tells what the store's clock showed, its other times may differ from that by as much as the call took,
-/// since a store may read its clock twice; what a call does not write must not move at all. The walk keeps 5 seconds away
+/// since a store may read its clock twice; what a call does not write must not move at all. The walk keeps 7 seconds away
 /// from every end of a lease, of a retention and of a time to run again, so that a slow machine changes nothing.
 ///
-/// A seed replays the same walk as long as the store answers the same. What came up is returned, so that a test can
-/// see that its walk went everywhere.
+/// The same seeds bring the same walks, whatever the store: 0 and up. `IDEM_LOCKSTEP_SEED` starts at another one, and
+/// `IDEM_LOCKSTEP_WALKS` asks for more. What came up is returned, so that a test can see that its walks went everywhere.
 ///
 /// # Panics
-/// At the first difference: the message names the seed, the step, the call and what differs.
-pub async fn run<H: Harness>(seed: u64, steps: usize) -> Tally {
-    let harness = H::start().await;
-    let handles = [harness.store(), harness.second().await];
-    let mut draw = Draw::new(seed);
-    let mut tally = Tally::default();
-    let mut model = match Model::start(handles).await {
-        Ok(model) => model,
-        Err(difference) => panic!("lockstep seed {seed}, start: {difference}"),
-    };
-    for number in 0..steps {
-        if let Some(by) = model.too_close()
-            && let Err(difference) = model.elapse(&harness, by).await
-        {
-            panic!("lockstep seed {seed}, step {number}: {difference}\n  call: elapse {by:?}");
-        }
-        let act = draw.act(&model);
-        match model.go(&harness, &act, draw.handle()).await {
-            Ok(reply) => tally.count(act.name(), reply),
-            Err(difference) => {
-                panic!("lockstep seed {seed}, step {number}: {difference}\n  call: {act:?}");
-            }
-        }
+/// With the [`Difference`] of the first walk that failed. Also if one of the two variables is not a number, and within a
+/// runtime, since each call starts one of its own.
+pub fn run<H: Harness>(walks: u64, steps: usize) -> Tally {
+    let first = number("IDEM_LOCKSTEP_SEED").unwrap_or(0);
+    let walks = number("IDEM_LOCKSTEP_WALKS").unwrap_or(walks);
+    match check::<H>(first..first + walks, steps) {
+        Ok(tally) => tally,
+        Err(difference) => panic!("{difference}"),
     }
-    if let Err(difference) = model.compare_all().await {
-        panic!("lockstep seed {seed}, after {steps} steps: {difference}");
-    }
-    tally
 }
 
-/// How often each answer came up in a walk.
+/// As [`run`], one walk of each of these seeds.
+///
+/// # Errors
+/// The [`Difference`] of the first walk that failed.
+///
+/// # Panics
+/// Within a runtime.
+pub fn check<H: Harness>(seeds: Range<u64>, steps: usize) -> Result<Tally, Difference> {
+    let walker = Walker::<H>::new();
+    let mut tally = Tally::default();
+    for seed in seeds {
+        tally.add(walker.follow(seed, steps)?);
+    }
+    Ok(tally)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} has to be a number; seen={text}")))
+}
+
+/// Where a store and the state functions part: the shortest walk to there that was found.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    seed: u64,
+    steps: usize,
+    calls: Vec<String>,
+    why: String,
+}
+
+impl Difference {
+    /// The seed of the walk.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// How many calls lead to it, the last one included.
+    pub fn calls(&self) -> usize {
+        self.calls.len()
+    }
+}
+
+impl std::error::Error for Difference {}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "the store and the state functions part at the last of these calls to an empty store:")?;
+        for (number, call) in self.calls.iter().enumerate() {
+            writeln!(f, "{:>4}. {call}", number + 1)?;
+        }
+        writeln!(f, "{}", self.why)?;
+        write!(
+            f,
+            "Cut short from a walk of {} calls; IDEM_LOCKSTEP_SEED={} IDEM_LOCKSTEP_WALKS=1 brings it back.",
+            self.steps, self.seed
+        )
+    }
+}
+
+/// How often each answer came up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally(BTreeMap<String, u64>);
 
@@ -67,8 +108,7 @@ impl Tally {
         self.0.get(&format!("{call}: {answer}")).copied().unwrap_or_default()
     }
 
-    /// Adds what came up in another walk.
-    pub fn add(&mut self, other: Self) {
+    fn add(&mut self, other: Self) {
         for (what, count) in other.0 {
             *self.0.entry(what).or_default() += count;
         }

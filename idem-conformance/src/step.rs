@@ -10,6 +10,8 @@ use idem_core::{
     RecoveryPoint, Rerun, StoreError, StoreErrorKind, StoredResponse, state,
 };
 
+use crate::Call;
+
 /// A call.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
@@ -19,6 +21,7 @@ pub(crate) enum Step {
     Complete(Arc<Claim>, StoredResponse, Duration),
     Release(Arc<Claim>, Duration),
     Resolve(Box<Record>, Decision, Duration),
+    Find(KeyId),
     /// Sweeps the whole store, for races; what is judged is whether the one key still is there.
     Sweep(KeyId),
 }
@@ -29,6 +32,7 @@ pub(crate) enum Reply {
     Claim(Result<ClaimOutcome, StoreErrorKind>),
     Write(Result<(), StoreErrorKind>),
     Swept(Result<u64, StoreErrorKind>),
+    Found(Result<Option<Record>, StoreErrorKind>),
 }
 
 impl Step {
@@ -41,7 +45,21 @@ impl Step {
             | Self::Complete(claim, ..)
             | Self::Release(claim, _) => claim.id(),
             Self::Resolve(seen, ..) => &seen.id,
-            Self::Sweep(id) => id,
+            Self::Find(id) | Self::Sweep(id) => id,
+        }
+    }
+
+    /// The method that it calls.
+    pub(crate) const fn method(&self) -> Call {
+        match self {
+            Self::Claim(_) => Call::Claim,
+            Self::Renew(..) => Call::Renew,
+            Self::Checkpoint(..) => Call::Checkpoint,
+            Self::Complete(..) => Call::Complete,
+            Self::Release(..) => Call::Release,
+            Self::Resolve(..) => Call::Resolve,
+            Self::Find(_) => Call::Find,
+            Self::Sweep(_) => Call::Sweep,
         }
     }
 
@@ -63,6 +81,7 @@ impl Step {
             Self::Resolve(seen, decision, retention) => {
                 Reply::Write(store.resolve(seen, decision, *retention).await.map_err(kind))
             }
+            Self::Find(id) => Reply::Found(store.find(id).await.map_err(kind)),
             Self::Sweep(_) => Reply::Swept(store.sweep(1000).await.map_err(kind)),
         }
     }
@@ -106,6 +125,7 @@ impl Step {
             Self::Resolve(seen, decision, retention) => {
                 write(record, &Command::Resolve(seen, decision, *retention, drawn.attempt))
             }
+            Self::Find(_) => (record.clone(), Reply::Found(Ok(record))),
             Self::Sweep(_) => match record {
                 Some(record) if record.is_expired(now) && !drawn.passed_over => (None, Reply::Swept(Ok(1))),
                 kept => (kept, Reply::Swept(Ok(0))),
@@ -123,6 +143,13 @@ pub(crate) struct Drawn {
     pub(crate) attempt: AttemptId,
 }
 
+impl Drawn {
+    /// New ids, and nothing passed over.
+    pub(crate) fn afresh() -> Self {
+        Self { passed_over: false, operation: OperationId::random(), attempt: AttemptId::random() }
+    }
+}
+
 impl Reply {
     /// The error's kind, if it is one.
     pub(crate) fn error(&self) -> Option<StoreErrorKind> {
@@ -130,6 +157,7 @@ impl Reply {
             Self::Claim(reply) => reply.as_ref().err().copied(),
             Self::Write(reply) => reply.err(),
             Self::Swept(reply) => reply.err(),
+            Self::Found(reply) => reply.as_ref().err().copied(),
         }
     }
 
@@ -137,7 +165,7 @@ impl Reply {
     pub(crate) fn claim(&self) -> Option<&Claim> {
         match self {
             Self::Claim(Ok(ClaimOutcome::Claimed(claim))) => Some(claim),
-            Self::Claim(_) | Self::Write(_) | Self::Swept(_) => None,
+            Self::Claim(_) | Self::Write(_) | Self::Swept(_) | Self::Found(_) => None,
         }
     }
 }

@@ -6,24 +6,11 @@ use idem_core::{Claim, ClaimOutcome, Decision, KeyId, Origin, Rerun, State, Stor
 
 use super::scene::{Scene, arrange};
 use crate::{
-    Call, Delayed, Faulty,
+    Delayed, Faulty,
     bench::{Bench, LEASE, MARGIN, RETENTION, answer, point, request},
     judge::{Window, explain},
     step::{Reply, Step},
 };
-
-/// The method that a step calls.
-fn method(step: &Step) -> Call {
-    match step {
-        Step::Claim(_) => Call::Claim,
-        Step::Renew(..) => Call::Renew,
-        Step::Checkpoint(..) => Call::Checkpoint,
-        Step::Complete(..) => Call::Complete,
-        Step::Release(..) => Call::Release,
-        Step::Resolve(..) => Call::Resolve,
-        Step::Sweep(_) => Call::Sweep,
-    }
-}
 
 /// Makes the call, loses it on the way there or back, and makes it again; `bench.step` judges each later sending.
 async fn can_be_sent_again(bench: &Bench, scene: Scene) {
@@ -53,9 +40,9 @@ async fn can_be_sent_again(bench: &Bench, scene: Scene) {
 async fn lost(bench: &Bench, step: &Step, landed: bool) -> Reply {
     let faulty = Faulty::new(Arc::clone(&bench.store));
     if landed {
-        faulty.lose_reply(method(step));
+        faulty.lose_reply(step.method());
     } else {
-        faulty.lose_request(method(step));
+        faulty.lose_request(step.method());
     }
     step.call(&faulty).await
 }
@@ -63,7 +50,7 @@ async fn lost(bench: &Bench, step: &Step, landed: bool) -> Reply {
 /// Sends a call that stays on its way.
 async fn delayed(bench: &Bench, step: &Step) -> Delayed {
     let faulty = Faulty::new(Arc::clone(&bench.store));
-    let delayed = faulty.delay(method(step));
+    let delayed = faulty.delay(step.method());
     let reply = step.call(&faulty).await;
     assert_eq!(reply.error(), Some(StoreErrorKind::Unknown));
     delayed

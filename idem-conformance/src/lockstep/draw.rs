@@ -1,263 +1,245 @@
-//! Picks the next step: mostly one that means something, often one that comes too late, sometimes one that is absurd.
+//! Draws the next call: mostly one that means something, often one that comes too late, sometimes one that is absurd.
+//!
+//! The walk that is drawn goes ahead of the store's: on the state functions alone, at a time of its own. It only says
+//! what would be worth a call; what the store is compared with starts from the store's own records.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::time::{Duration, SystemTime};
 
-use idem_core::{
-    Claim, ClaimRequest, Decision, Fence, Fingerprint, Fingerprints, Key, KeyId, MAX_SPAN, MIN_LEASE,
-    OperationId, Origin, Record, RecoveryPoint, Rerun, Scope, StoredResponse,
+use idem_core::{MAX_SPAN, MIN_LEASE, Rerun, State};
+use proptest::{
+    prelude::{BoxedStrategy, Just, Strategy},
+    prop_oneof,
+    sample::select,
+    strategy::Union,
 };
+use proptest_state_machine::ReferenceStateMachine;
 
-use super::{act::Act, model::Model, random::Random};
-use crate::step::Step;
+use super::{
+    act::{Act, Altered, Asks, Caller, KEYS, Name, Number, Owner, SCOPES, Said, Sight, Turn, Verdict, Whose},
+    world::{Doing, World},
+};
+use crate::step::Drawn;
 
-const SECOND: Duration = Duration::from_secs(1);
+// The first of each is what a walk that failed is made simpler with.
 const LEASES: [Duration; 4] =
-    [Duration::from_secs(30), Duration::from_secs(90), Duration::from_mins(10), MIN_LEASE];
+    [Duration::from_secs(90), Duration::from_secs(30), Duration::from_mins(10), MIN_LEASE];
 const RENEWALS: [Duration; 7] = [
-    Duration::from_secs(20),
     Duration::from_secs(90),
+    Duration::ZERO,
+    Duration::ZERO,
+    Duration::from_secs(20),
     Duration::from_mins(10),
     MIN_LEASE,
-    Duration::ZERO,
-    Duration::ZERO,
     Duration::from_nanos(1),
 ];
 const RETENTIONS: [Duration; 4] =
-    [Duration::ZERO, Duration::from_mins(1), Duration::from_hours(1), Duration::from_hours(24)];
+    [Duration::from_hours(24), Duration::ZERO, Duration::from_mins(1), Duration::from_hours(1)];
 const WINDOWS: [Duration; 4] =
-    [Duration::ZERO, Duration::from_mins(1), Duration::from_mins(20), Duration::from_hours(24)];
+    [Duration::from_hours(24), Duration::ZERO, Duration::from_mins(1), Duration::from_mins(20)];
 const PAUSES: [Duration; 6] = [
+    Duration::from_secs(101),
     Duration::from_secs(7),
     Duration::from_secs(41),
-    Duration::from_secs(101),
     Duration::from_secs(661),
     Duration::from_secs(7201),
     Duration::from_secs(90_001),
 ];
-const TOO_LONG: Duration = MAX_SPAN.saturating_add(SECOND);
-/// How many of each kind of thing are remembered, to be sent late.
-const MEMORY: usize = 24;
+const TOO_LONG: Duration = MAX_SPAN.saturating_add(Duration::from_secs(1));
+const LIMITS: [u32; 4] = [100, 0, 1, 2];
 
-pub(super) struct Draw {
-    random: Random,
-    ids: Vec<KeyId>,
-    requests: VecDeque<Arc<ClaimRequest>>,
-    seen: VecDeque<Record>,
-    last: Option<Act>,
+/// The walk ahead of the store's.
+#[derive(Debug)]
+pub(super) struct Ahead;
+
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    world: World,
+    now: SystemTime,
 }
 
-impl Draw {
-    pub(super) fn new(seed: u64) -> Self {
-        let id = |scope, key: &str| {
-            KeyId::new(Scope::new(scope).expect("a valid scope"), key.parse().expect("a valid key"))
-        };
-        let long = "k".repeat(Key::MAX - 1);
-        // Names that a careless store takes for one another.
-        let ids = vec![
-            id("tenant", "key"),
-            id("tenant", "KEY"),
-            id("tenant", "key "),
-            id("Tenant", "key"),
-            id("tenantk", "ey"),
-            id("tenant", &format!("{long}1")),
-            id("tenant", &format!("{long}2")),
-        ];
-        Self { random: Random::new(seed), ids, requests: VecDeque::new(), seen: VecDeque::new(), last: None }
+impl ReferenceStateMachine for Ahead {
+    type State = Place;
+    type Transition = Turn;
+
+    fn init_state() -> BoxedStrategy<Place> {
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        Just(Place { world: World::default(), now: start }).boxed()
     }
 
-    /// Which of a store's handles makes the call.
-    pub(super) fn handle(&mut self) -> usize {
-        self.random.below(2)
+    fn transitions(place: &Place) -> BoxedStrategy<Turn> {
+        let second = prop_oneof![Just(false), Just(true)];
+        (act(place), second).prop_map(|(act, second)| Turn { act, second }).boxed()
     }
 
-    pub(super) fn act(&mut self, model: &Model) -> Act {
-        if let Some(last) = &self.last
-            && self.random.chance(12)
-        {
-            return last.clone();
+    fn apply(mut place: Place, turn: &Turn) -> Place {
+        if let Some(by) = place.world.too_close(place.now, Duration::ZERO) {
+            place.now += by;
         }
-        let act = match self.random.below(100) {
-            0..30 => Act::Step(self.claim()),
-            30..42 => {
-                let renewal = *self.random.pick(&RENEWALS);
-                let lease = if self.random.chance(2) { TOO_LONG } else { renewal };
-                Act::Step(Step::Renew(self.owner(model), lease))
+        match place.world.doing(&turn.act, place.now) {
+            Doing::Step(step) => {
+                let (record, _) =
+                    step.decide(place.world.record(step.id()).cloned(), place.now, &Drawn::afresh());
+                place.world.put(step.id(), record);
             }
-            42..62 => Act::Step(self.checkpoint(model)),
-            62..72 => Act::Step(Step::Complete(self.owner(model), self.answer(), self.retention())),
-            72..80 => Act::Step(Step::Release(self.owner(model), self.retention())),
-            80..86 => Act::Step(self.resolve(model)),
-            86..90 => Act::Sweep(*self.random.pick(&[0, 1, 2, 100])),
-            90..92 => Act::Stuck(*self.random.pick(&[0, 1, 2, 100])),
-            _ => Act::Elapse(*self.random.pick(&PAUSES)),
-        };
-        if let Act::Step(step) = &act
-            && let Some(record) = model.record(step.id())
-        {
-            remember(&mut self.seen, record.clone());
-        }
-        self.last = Some(act.clone());
-        act
-    }
-
-    fn claim(&mut self) -> Step {
-        if self.random.chance(25)
-            && let Some(again) = self.remembered_request()
-        {
-            return Step::Claim(again);
-        }
-        let (id, lease) = (self.id(), *self.random.pick(&LEASES));
-        let mut request = ClaimRequest::new(id, self.fingerprints(), lease, self.retention().min(MAX_SPAN))
-            .expect("spans in their limits");
-        match self.random.below(100) {
-            0 => request.lease = TOO_LONG,
-            1 => request.lease = Duration::ZERO,
-            2 => request.retention = TOO_LONG,
-            _ => {}
-        }
-        // A caller that sends another request under the attempt id of its last one.
-        if self.random.chance(6)
-            && let Some(mine) = self.requests.iter().rev().find(|old| old.id == request.id)
-        {
-            request.attempt = mine.attempt;
-        }
-        let request = Arc::new(request);
-        remember(&mut self.requests, Arc::clone(&request));
-        Step::Claim(request)
-    }
-
-    fn remembered_request(&mut self) -> Option<Arc<ClaimRequest>> {
-        (!self.requests.is_empty()).then(|| {
-            let at = self.random.below(self.requests.len());
-            Arc::clone(&self.requests[at])
-        })
-    }
-
-    /// Two requests, each known under one version or two; rarely another request, or a version nobody else carries.
-    fn fingerprints(&mut self) -> Fingerprints {
-        let first = |body: &str| Fingerprint::of("lockstep").body(body.as_bytes()).finish().current();
-        let second = |body| {
-            let mut bytes = first(body).to_bytes();
-            bytes[0] = 2;
-            Fingerprint::from_bytes(bytes)
-        };
-        match self.random.below(20) {
-            0..12 => Fingerprints::new(first("pay 10")),
-            12..16 => Fingerprints::new(second("pay 10")).accept(first("pay 10")),
-            16 => Fingerprints::new(second("pay 10")),
-            17 => Fingerprints::new(second("pay 99")).accept(first("pay 99")),
-            _ => Fingerprints::new(first("pay 99")),
-        }
-    }
-
-    /// Mostly the claim of a current owner.
-    fn owner(&mut self, model: &Model) -> Arc<Claim> {
-        let id = self.id();
-        let current = model.record(&id).map(Record::fence);
-        let old = self.seen.iter().rev().find(|record| record.id == id).map(Record::fence);
-        let nobody = Fence { operation: OperationId::random(), token: 1 };
-        let fence = match (self.random.below(20), current) {
-            (0..15, Some(current)) => current,
-            (15 | 16, _) => old.unwrap_or(nobody),
-            (17, Some(current)) => Fence { token: current.token + 1, ..current },
-            (18, Some(current)) => Fence { operation: OperationId::random(), ..current },
-            (19, _) => self.somebodys(model),
-            _ => nobody,
-        };
-        Arc::new(Claim::new(id, fence, self.fingerprints().current(), Origin::New))
-    }
-
-    /// The fence of any key, or of an operation of the past.
-    fn somebodys(&mut self, model: &Model) -> Fence {
-        let other = self.id();
-        let past = self.seen.front().map(Record::fence);
-        let current = model.record(&other).map(Record::fence);
-        current.or(past).unwrap_or(Fence { operation: OperationId::random(), token: 1 })
-    }
-
-    fn checkpoint(&mut self, model: &Model) -> Step {
-        let owner = self.owner(model);
-        let record = model.record(owner.id());
-        let last = record.map_or(0, |record| record.checkpoint);
-        let rerun = match self.random.below(100) {
-            0..25 => Rerun::Always,
-            25..50 => Rerun::Until(*self.random.pick(&WINDOWS)),
-            50..65 => Rerun::Never,
-            65..80 => Rerun::Again,
-            80..98 => Rerun::Keep,
-            _ => Rerun::Until(TOO_LONG),
-        };
-        let again = record.and_then(|record| record.point.clone());
-        let point = match (self.random.below(10), again) {
-            (0, Some(point)) => point,
-            (1, _) => self.point(last.max(1)),
-            (2, _) => self.point(last.saturating_sub(1).max(1)),
-            (3, _) => self.point(last + 3),
-            _ => self.point(last + 1),
-        };
-        Step::Checkpoint(owner, point, rerun)
-    }
-
-    fn resolve(&mut self, model: &Model) -> Step {
-        let in_doubt: Vec<_> = model.in_doubt().cloned().collect();
-        let mut seen = if in_doubt.is_empty() || self.random.chance(25) {
-            let id = self.id();
-            let old = self.seen.iter().find(|record| record.id == id).or(self.seen.front()).cloned();
-            match model.record(&id).cloned().filter(|_| self.random.chance(50)).or(old) {
-                Some(record) => record,
-                // Nothing was ever seen.
-                None => return self.claim(),
+            Doing::Sweep(_) => {
+                let now = place.now;
+                place.world.records.retain(|_, record| !record.is_expired(now));
             }
-        } else {
-            self.random.pick(&in_doubt).clone()
-        };
-        match self.random.below(16) {
-            0 => seen.version += 1,
-            1 => seen.version -= 1,
-            2 => seen.operation = OperationId::random(),
-            _ => {}
+            Doing::Elapse(by) => place.now += by,
+            Doing::Stuck(_) | Doing::Nothing => {}
         }
-        let decision = match self.random.below(10) {
-            0..3 => Decision::Complete(self.answer()),
-            3..6 => Decision::Fail,
-            6..9 => Decision::Resume(self.point(seen.checkpoint + 1)),
-            _ => Decision::Resume(self.point(seen.checkpoint + 2)),
-        };
-        Step::Resolve(Box::new(seen), decision, self.retention())
-    }
-
-    fn point(&mut self, number: u64) -> RecoveryPoint {
-        let (name, data) =
-            *self.random.pick(&[("charging", &b"\0\xff"[..]), ("charged", b""), ("caf\u{e9}", b"{}")]);
-        RecoveryPoint::new(number, name, data).expect("a valid point")
-    }
-
-    fn answer(&mut self) -> StoredResponse {
-        let (status, body) = *self.random.pick(&[
-            (201, &b"{\"ok\":true}"[..]),
-            (200, b"\xff\0\xfe"),
-            (204, b""),
-            (500, b"null"),
-        ]);
-        let answer = StoredResponse::new(status, body).expect("a valid status");
-        if self.random.chance(50) {
-            return answer.header("x-b", "2").header("link", &b"\xe9"[..]).header("x-b", "1");
-        }
-        answer
-    }
-
-    fn retention(&mut self) -> Duration {
-        if self.random.chance(1) { TOO_LONG } else { *self.random.pick(&RETENTIONS) }
-    }
-
-    fn id(&mut self) -> KeyId {
-        self.random.pick(&self.ids).clone()
+        place
     }
 }
 
-fn remember<T>(memory: &mut VecDeque<T>, thing: T) {
-    if memory.len() == MEMORY {
-        memory.pop_front();
+fn act(place: &Place) -> BoxedStrategy<Act> {
+    let known = near(place.world.names(|_| true));
+    let open = place.world.names(|record| record.state == State::InProgress);
+    let owned = if open.is_empty() { 1 } else { 4 };
+    let open = near(open);
+    let doubt = place.world.in_doubt(place.now).next().is_some();
+    Union::new_weighted(vec![
+        (2, known.clone().prop_map(Act::Find).boxed()),
+        (26, claim(&known).boxed()),
+        (6, (known.clone(), 0..4_usize).prop_map(|(id, back)| Act::ClaimAgain { id, back }).boxed()),
+        (3 * owned, renew(&open).boxed()),
+        (5 * owned, checkpoint(&open).boxed()),
+        (2 * owned, complete(&open).boxed()),
+        (2 * owned, release(&open).boxed()),
+        (if doubt { 16 } else { 2 }, resolve(&known, doubt).boxed()),
+        (4, select(&LIMITS).prop_map(Act::Sweep).boxed()),
+        (2, select(&LIMITS).prop_map(Act::Stuck).boxed()),
+        (9, select(&PAUSES).prop_map(Act::Elapse).boxed()),
+        (10, Just(Act::SameAgain).boxed()),
+    ])
+    .boxed()
+}
+
+/// Mostly one of these names.
+fn near(names: Vec<Name>) -> BoxedStrategy<Name> {
+    if names.is_empty() {
+        return name().boxed();
     }
-    memory.push_back(thing);
+    prop_oneof![4 => select(names), 1 => name()].boxed()
+}
+
+/// Mostly the same name, so that a short walk comes far with it.
+fn name() -> impl Strategy<Value = Name> {
+    let scope = prop_oneof![6 => Just(SCOPES[0]), 1 => select(&SCOPES)];
+    let key = prop_oneof![4 => Just(KEYS[0]), 3 => select(&KEYS)];
+    (scope, key).prop_map(|(scope, key)| Name { scope, key })
+}
+
+fn claim(known: &BoxedStrategy<Name>) -> impl Strategy<Value = Act> + use<> {
+    let id = prop_oneof![2 => known.clone(), 1 => name()];
+    let caller = prop_oneof![12 => Just(Caller::New), 1 => Just(Caller::Last)];
+    let asks = prop_oneof![
+        12 => Just(Asks::Pay10),
+        2 => Just(Asks::Pay99),
+        4 => Just(Asks::NewerPay10),
+        1 => Just(Asks::NewerPay99),
+        1 => Just(Asks::OnlyNewerPay10),
+    ];
+    let lease = prop_oneof![96 => select(&LEASES), 1 => Just(TOO_LONG), 1 => Just(Duration::ZERO)];
+    (id, caller, asks, lease, retention()).prop_map(|(id, caller, asks, lease, retention)| Act::Claim {
+        id,
+        caller,
+        asks,
+        lease,
+        retention,
+    })
+}
+
+fn renew(open: &BoxedStrategy<Name>) -> impl Strategy<Value = Act> + use<> {
+    let lease = prop_oneof![48 => select(&RENEWALS), 1 => Just(TOO_LONG)];
+    (owner(open), lease).prop_map(|(owner, lease)| Act::Renew { owner, lease })
+}
+
+fn checkpoint(open: &BoxedStrategy<Name>) -> impl Strategy<Value = Act> + use<> {
+    let number = prop_oneof![
+        6 => Just(Number::Next),
+        1 => Just(Number::LastAgain),
+        1 => Just(Number::Used),
+        1 => Just(Number::Below),
+        1 => Just(Number::Skipping),
+    ];
+    let rerun = prop_oneof![
+        25 => Just(Rerun::Always),
+        25 => select(&WINDOWS).prop_map(Rerun::Until),
+        15 => Just(Rerun::Never),
+        15 => Just(Rerun::Again),
+        18 => Just(Rerun::Keep),
+        2 => Just(Rerun::Until(TOO_LONG)),
+    ];
+    (owner(open), number, point(), rerun).prop_map(|(owner, number, point, rerun)| Act::Checkpoint {
+        owner,
+        number,
+        point,
+        rerun,
+    })
+}
+
+fn complete(open: &BoxedStrategy<Name>) -> impl Strategy<Value = Act> + use<> {
+    (owner(open), said(), retention()).prop_map(|(owner, answer, retention)| Act::Complete {
+        owner,
+        answer,
+        retention,
+    })
+}
+
+fn release(open: &BoxedStrategy<Name>) -> impl Strategy<Value = Act> + use<> {
+    (owner(open), retention()).prop_map(|(owner, retention)| Act::Release { owner, retention })
+}
+
+fn resolve(known: &BoxedStrategy<Name>, doubt: bool) -> impl Strategy<Value = Act> + use<> {
+    let seen = prop_oneof![
+        if doubt { 12 } else { 0 } => (0..3_usize).prop_map(Sight::InDoubt),
+        2 => Just(Sight::Decided),
+        1 => known.clone().prop_map(Sight::Now),
+        1 => (known.clone(), 0..6_usize).prop_map(|(id, back)| Sight::Earlier(id, back)),
+    ];
+    let altered = prop_oneof![
+        13 => Just(Altered::Not),
+        1 => Just(Altered::VersionAbove),
+        1 => Just(Altered::VersionBelow),
+        1 => Just(Altered::OtherOperation),
+    ];
+    let decision = prop_oneof![
+        3 => said().prop_map(Verdict::Complete),
+        3 => Just(Verdict::Fail),
+        3 => point().prop_map(|point| Verdict::Resume { point, skip: 0 }),
+        1 => point().prop_map(|point| Verdict::Resume { point, skip: 1 }),
+    ];
+    (seen, altered, decision, retention()).prop_map(|(seen, altered, decision, retention)| Act::Resolve {
+        seen,
+        altered,
+        decision,
+        retention,
+    })
+}
+
+/// Mostly the current owner of what is in progress.
+fn owner(open: &BoxedStrategy<Name>) -> impl Strategy<Value = Owner> + use<> {
+    let fence = prop_oneof![
+        15 => Just(Whose::Current),
+        2 => (0..3_usize).prop_map(Whose::Former),
+        1 => Just(Whose::NextToken),
+        1 => Just(Whose::OtherOperation),
+        1 => name().prop_map(Whose::OfAnotherKey),
+        1 => Just(Whose::Nobody),
+    ];
+    (open.clone(), fence).prop_map(|(id, fence)| Owner { id, fence })
+}
+
+fn point() -> impl Strategy<Value = &'static str> {
+    select(&["charging", "charged", "caf\u{e9}"])
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    (select(&[201, 200, 204, 500]), prop_oneof![Just(false), Just(true)])
+        .prop_map(|(status, headers)| Said { status, headers })
+}
+
+fn retention() -> impl Strategy<Value = Duration> {
+    prop_oneof![97 => select(&RETENTIONS), 3 => Just(TOO_LONG)]
 }

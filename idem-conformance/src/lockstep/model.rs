@@ -1,7 +1,7 @@
 //! The records as the state functions leave them, and the comparison with the store's.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -12,26 +12,25 @@ use idem_core::{
 };
 use tokio::time::Instant;
 
-use super::act::{Act, word};
+use super::{
+    act::{Turn, word},
+    world::{Doing, World},
+};
 use crate::{
     Harness,
-    judge::{Window, agree, differences},
+    judge::{Window, agree, between},
     step::{Drawn, Reply, Step},
 };
 
-/// How far a walk stays away from the end of a lease, of a retention and of a time to run again.
-const DISTANCE: Duration = Duration::from_secs(6);
 /// How much further the store's clock may have come than this process noticed.
 const SLACK: Duration = Duration::from_secs(1);
-/// What passes when an end is too close.
-const STEP_ASIDE: Duration = Duration::from_secs(13);
 /// After so many calls every record is looked at, not only the one that the call is about.
 const ROUND: usize = 16;
 
 /// The two must never differ: the records here, and those in the store.
 pub(super) struct Model {
     handles: [Arc<dyn Maintain>; 2],
-    records: BTreeMap<KeyId, Record>,
+    world: World,
     /// The key by which the start of the walk read the store's clock; claimed for ten years.
     pace: KeyId,
     clock: Clock,
@@ -66,62 +65,55 @@ impl Model {
             return Err(format!("the store is not empty: {outcome:?}"));
         };
         let record = look(&*handles[1], &pace).await?.ok_or("a claimed key has no record")?;
+        let mut world = World::default();
+        let shown = record.locked_at;
+        world.put(&pace, Some(record));
         Ok(Self {
-            clock: Clock { shown: record.locked_at, seen },
+            clock: Clock { shown, seen },
             operations: HashSet::from([claim.fence().operation]),
             attempts: HashSet::from([request.attempt]),
-            records: BTreeMap::from([(pace.clone(), record)]),
+            world,
             pace,
             handles,
             calls: 0,
         })
     }
 
-    pub(super) fn record(&self, id: &KeyId) -> Option<&Record> {
-        self.records.get(id)
-    }
-
-    pub(super) fn in_doubt(&self) -> impl Iterator<Item = &Record> {
-        let now = self.clock.shown;
-        self.records.values().filter(move |record| record.is_in_doubt(now))
-    }
-
     /// How long to let pass first, if an end is so close that it may come during the next call.
     pub(super) fn too_close(&self) -> Option<Duration> {
         // In whole seconds, so that a walk does not depend on how fast it is walked.
         let passed = Duration::from_secs(self.clock.seen.elapsed().as_secs());
-        let before = self.clock.shown;
-        let close = |end: SystemTime| before < end && end <= before + passed + SLACK + DISTANCE;
-        self.records.values().any(|record| ends(record).any(close)).then_some(STEP_ASIDE)
+        self.world.too_close(self.clock.shown, passed)
     }
 
-    /// Does it on both sides, compares, and says in a word what came of it.
+    /// Does it on both sides, compares, and says what was called and in a word what came of it.
     pub(super) async fn go<H: Harness>(
         &mut self,
         harness: &H,
-        act: &Act,
-        handle: usize,
-    ) -> Result<&'static str, String> {
-        let store = Arc::clone(&self.handles[handle % 2]);
+        turn: &Turn,
+    ) -> Result<(&'static str, &'static str), String> {
+        let doing = self.world.doing(&turn.act, self.clock.shown);
+        let store = Arc::clone(&self.handles[usize::from(turn.second)]);
         self.calls += 1;
-        let word = match act {
-            Act::Step(step) => self.step(step, &*store).await?,
-            Act::Sweep(limit) => self.sweep(*limit, &*store).await?,
-            Act::Stuck(limit) => self.stuck(*limit, &*store).await?,
-            Act::Elapse(by) => {
+        let word = match &doing {
+            Doing::Step(step) => self.step(step, &*store).await?,
+            Doing::Sweep(limit) => self.sweep(*limit, &*store).await?,
+            Doing::Stuck(limit) => self.stuck(*limit, &*store).await?,
+            Doing::Elapse(by) => {
                 self.elapse(harness, *by).await?;
                 "ok"
             }
+            Doing::Nothing => "ok",
         };
         if self.calls.is_multiple_of(ROUND) {
             self.compare_all().await?;
         }
-        Ok(word)
+        Ok((doing.name(), word))
     }
 
     async fn step(&mut self, step: &Step, store: &dyn Maintain) -> Result<&'static str, String> {
         let id = step.id().clone();
-        let before = self.records.get(&id).cloned();
+        let before = self.world.record(&id).cloned();
         let called = Instant::now();
         let reply = step.call(store).await;
         let after = look(&*self.handles[self.calls % 2], &id).await?;
@@ -147,9 +139,7 @@ impl Model {
             return Err(format!("the answer is {reply:?} and has to be {early_reply:?}"));
         }
         between(after.as_ref(), early.as_ref(), late.as_ref())?;
-        if let Some(record) = after {
-            self.records.insert(id, record);
-        }
+        self.world.put(&id, after);
         Ok(word(&reply, wrote))
     }
 
@@ -164,8 +154,7 @@ impl Model {
         if let Step::Claim(request) = step {
             self.attempts.insert(request.attempt);
         }
-        let mut drawn =
-            Drawn { passed_over: false, operation: OperationId::random(), attempt: AttemptId::random() };
+        let mut drawn = Drawn::afresh();
         if let Some(claim) = reply.claim()
             && matches!(claim.origin(), Origin::New | Origin::Expired)
         {
@@ -201,12 +190,12 @@ impl Model {
         let now = self.clock.shown;
         let swept = store.sweep(limit).await.map_err(|error| error.to_string())?;
         let expired: Vec<_> =
-            self.records.values().filter(|record| record.is_expired(now)).cloned().collect();
+            self.world.records.values().filter(|record| record.is_expired(now)).cloned().collect();
         let due = expired.len().min(limit as usize);
         let mut gone = 0;
         for record in expired {
             if look(&*self.handles[1], &record.id).await?.is_none() {
-                self.records.remove(&record.id);
+                self.world.records.remove(&record.id);
                 gone += 1;
             }
         }
@@ -219,7 +208,7 @@ impl Model {
     async fn stuck(&mut self, limit: u32, store: &dyn Maintain) -> Result<&'static str, String> {
         let listed = store.stuck(limit).await.map_err(|error| error.to_string())?;
         let Window { before, after } = self.clock.window();
-        let mut due: Vec<_> = self.records.values().filter(|record| record.is_stuck(before)).collect();
+        let mut due: Vec<_> = self.world.records.values().filter(|record| record.is_stuck(before)).collect();
         due.sort_by_key(|record| record.lease_until);
         due.truncate(limit as usize);
         let ends = |lease_ends: &mut dyn Iterator<Item = SystemTime>| lease_ends.collect::<Vec<_>>();
@@ -231,7 +220,7 @@ impl Model {
             return Err(format!("stuck lists {listed:?} and has to list {due:?}"));
         }
         for stuck in &listed {
-            let record = self.records.get(&stuck.record.id);
+            let record = self.world.record(&stuck.record.id);
             same(Some(&stuck.record), record)?;
             if stuck.in_doubt != stuck.record.is_in_doubt(before) {
                 return Err(format!("stuck is wrong about whether it is in doubt: {stuck:?}"));
@@ -248,18 +237,18 @@ impl Model {
     pub(super) async fn elapse<H: Harness>(&mut self, harness: &H, by: Duration) -> Result<(), String> {
         harness.elapse(by).await;
         let pace = look(&*self.handles[0], &self.pace).await?.ok_or("the pace record is gone")?;
-        let old = self.records.get(&self.pace).map(|record| record.locked_at);
+        let old = self.world.record(&self.pace).map(|record| record.locked_at);
         if old == Some(pace.locked_at) {
             self.clock.shown += by;
         } else {
-            self.records.values_mut().for_each(|record| age(record, by));
+            self.world.records.values_mut().for_each(|record| age(record, by));
         }
         self.compare_all().await
     }
 
     /// Looks at every record.
     pub(super) async fn compare_all(&self) -> Result<(), String> {
-        for (number, (id, record)) in self.records.iter().enumerate() {
+        for (number, (id, record)) in self.world.records.iter().enumerate() {
             same(look(&*self.handles[number % 2], id).await?.as_ref(), Some(record))?;
         }
         Ok(())
@@ -268,19 +257,6 @@ impl Model {
 
 async fn look(store: &dyn Maintain, id: &KeyId) -> Result<Option<Record>, String> {
     store.find(id).await.map_err(|error| format!("find answers {error}"))
-}
-
-/// Those ends of a record that decide something.
-fn ends(record: &Record) -> impl Iterator<Item = SystemTime> {
-    let rerun = match record.rerun_until {
-        RerunUntil::At(end) => Some(end),
-        RerunUntil::Never | RerunUntil::Always => None,
-    };
-    let ends = match record.state {
-        State::InProgress => [Some(record.lease_until), rerun],
-        State::Completed { .. } | State::Failed { .. } => [Some(record.expires_at), None],
-    };
-    ends.into_iter().flatten()
 }
 
 /// What the store's clock showed during this call, if the record that the call wrote tells.
@@ -304,7 +280,7 @@ fn told(step: &Step, reply: &Reply, before: Option<&Record>, after: Option<&Reco
             RerunUntil::At(_) | RerunUntil::Never | RerunUntil::Always => None,
         },
         Step::Complete(..) | Step::Release(..) | Step::Resolve(..) => after.state.ended_at(),
-        Step::Renew(..) | Step::Checkpoint(..) | Step::Sweep(_) => None,
+        Step::Renew(..) | Step::Checkpoint(..) | Step::Sweep(_) | Step::Find(_) => None,
     }
 }
 
@@ -325,15 +301,4 @@ fn age(record: &mut Record, by: Duration) {
 
 fn same(found: Option<&Record>, expected: Option<&Record>) -> Result<(), String> {
     between(found, expected, expected)
-}
-
-fn between(found: Option<&Record>, early: Option<&Record>, late: Option<&Record>) -> Result<(), String> {
-    match (found, early, late) {
-        (Some(found), Some(early), Some(late)) => match differences(found, early, late) {
-            list if list.is_empty() => Ok(()),
-            list => Err(format!("the record is not what it has to be: {}", list.join("; "))),
-        },
-        (None, None, None) => Ok(()),
-        (found, early, _) => Err(format!("the record is {found:?} and has to be {early:?}")),
-    }
 }

@@ -1,10 +1,16 @@
 //! One case, or one walk, against one store of the zoo.
 
-use std::{any::Any, panic, panic::AssertUnwindSafe, sync::Arc, sync::Once, thread, time::Duration};
+use std::{
+    any::Any, ops::Range, panic, panic::AssertUnwindSafe, sync::Arc, sync::Once, thread, time::Duration,
+};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use idem_conformance::{Harness, lockstep, run_case};
+use idem_conformance::{
+    Harness,
+    lockstep::{self, Difference, Tally},
+    run_case,
+};
 use idem_core::Maintain;
 use idem_memory::ManualClock;
 use tokio::{runtime::Builder, task_local, time::timeout};
@@ -98,9 +104,12 @@ pub(crate) fn run(exhibit: Exhibit, case: &str) -> Verdict {
 }
 
 /// Walks it in step with the state functions.
-pub(crate) fn walk(exhibit: Exhibit, seed: u64) -> Result<(), String> {
-    attempt(exhibit, async move {
-        lockstep::run::<Zoo>(seed, 2_000).await;
+pub(crate) fn walk(exhibit: Exhibit, seeds: Range<u64>, steps: usize) -> Result<Tally, Difference> {
+    quiet();
+    thread::scope(|scope| {
+        let walk = move || EXHIBIT.sync_scope(exhibit, || lockstep::check::<Zoo>(seeds, steps));
+        let walk = thread::Builder::new().name(QUIET.to_owned()).spawn_scoped(scope, walk).expect("a thread");
+        walk.join().expect("a walk does not panic")
     })
 }
 
