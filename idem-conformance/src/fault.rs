@@ -184,7 +184,7 @@ fn same_request(request: &ClaimRequest) -> ClaimRequest {
 }
 
 /// The same proof for a second sending.
-fn same_claim(claim: &Claim) -> Claim {
+pub(crate) fn same_claim(claim: &Claim) -> Claim {
     Claim::new(claim.id().clone(), claim.fence(), claim.fingerprint(), claim.origin())
         .resumed_at(claim.checkpoint(), claim.point().cloned())
 }

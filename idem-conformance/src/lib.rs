@@ -46,8 +46,10 @@
 //!   so many were told that the key is theirs: [Claim { … }, Claim { … }]
 //! ```
 //!
-//! [`lockstep::run`] goes further than cases can: random walks, compared call by call with the state functions and cut
-//! short where they part. It is one more `#[test]`, of one line: `lockstep::run::<Memory>(100, 60);`.
+//! Two checks go further than cases can; each is one more `#[test]` of one line. `lockstep::run::<Memory>(100, 60)`
+//! ([`lockstep::run`]) walks at random, compares call by call with the state functions, and cuts the walk short where they
+//! part. `linear::run::<Memory>(200)` ([`linear::run`]) lets a few callers loose on one key and looks for an order of
+//! their calls that explains what each was told.
 //!
 //! [`cases`] lists the cases; `CONTRACT.md` at the root of the repository is made from that list. [`Faulty`] loses, delays and
 //! fails the calls of any store, for tests of what stands on one.
@@ -71,11 +73,19 @@ mod judge;
 #[expect(
     clippy::expect_used,
     clippy::indexing_slicing,
+    reason = "a history is test code, and its own constants are valid"
+)]
+pub mod linear;
+#[expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
     reason = "a walk is test code, and its own constants are valid"
 )]
 pub mod lockstep;
+mod seed;
 mod step;
 mod suite;
+mod tally;
 
 pub use async_trait::async_trait;
 pub use fault::{Call, Delayed, Faulty, Held};
@@ -83,3 +93,4 @@ pub use harness::Harness;
 #[doc(hidden)]
 pub use suite::run_alone as __run_alone;
 pub use suite::{Case, cases, run_case};
+pub use tally::Tally;

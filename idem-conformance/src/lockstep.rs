@@ -6,11 +6,11 @@ mod model;
 mod walk;
 mod world;
 
-use std::{collections::BTreeMap, env, fmt, ops::Range};
+use std::{fmt, ops::Range};
 
 use walk::Walker;
 
-use crate::Harness;
+use crate::{Harness, Tally, seed};
 
 /// Walks `walks` times through `steps` random calls, each time against an empty store, and compares each answer, and each
 /// record that it leaves, with what [`idem_core::state`] says about the same call.
@@ -31,8 +31,8 @@ use crate::Harness;
 /// With the [`Difference`] of the first walk that failed. Also if one of the two variables is not a number, and within a
 /// runtime, since each call starts one of its own.
 pub fn run<H: Harness>(walks: u64, steps: usize) -> Tally {
-    let first = number("IDEM_LOCKSTEP_SEED").unwrap_or(0);
-    let walks = number("IDEM_LOCKSTEP_WALKS").unwrap_or(walks);
+    let first = seed::number("IDEM_LOCKSTEP_SEED").unwrap_or(0);
+    let walks = seed::number("IDEM_LOCKSTEP_WALKS").unwrap_or(walks);
     match check::<H>(first..first + walks, steps) {
         Ok(tally) => tally,
         Err(difference) => panic!("{difference}"),
@@ -53,11 +53,6 @@ pub fn check<H: Harness>(seeds: Range<u64>, steps: usize) -> Result<Tally, Diffe
         tally.add(walker.follow(seed, steps)?);
     }
     Ok(tally)
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} has to be a number; seen={text}")))
 }
 
 /// Where a store and the state functions part: the shortest walk to there that was found.
@@ -85,7 +80,12 @@ impl std::error::Error for Difference {}
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "the store and the state functions part at the last of these calls to an empty store:")?;
+        let at = if self.calls.is_empty() {
+            "as soon as it starts:"
+        } else {
+            "at the last of these calls to an empty store:"
+        };
+        writeln!(f, "the store and the state functions part {at}")?;
         for (number, call) in self.calls.iter().enumerate() {
             writeln!(f, "{:>4}. {call}", number + 1)?;
         }
@@ -95,32 +95,5 @@ impl fmt::Display for Difference {
             "Cut short from a walk of {} calls; IDEM_LOCKSTEP_SEED={} IDEM_LOCKSTEP_WALKS=1 brings it back.",
             self.steps, self.seed
         )
-    }
-}
-
-/// How often each answer came up.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally(BTreeMap<String, u64>);
-
-impl Tally {
-    /// How often `call` was answered with `answer`, such as `("claim", "taken over")` or `("renew", "claim_lost")`.
-    pub fn of(&self, call: &str, answer: &str) -> u64 {
-        self.0.get(&format!("{call}: {answer}")).copied().unwrap_or_default()
-    }
-
-    fn add(&mut self, other: Self) {
-        for (what, count) in other.0 {
-            *self.0.entry(what).or_default() += count;
-        }
-    }
-
-    fn count(&mut self, call: &str, answer: &str) {
-        *self.0.entry(format!("{call}: {answer}")).or_default() += 1;
-    }
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|(what, count)| writeln!(f, "{count:>8} {what}"))
     }
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use idem_core::{
-    AttemptId, Claim, ClaimOutcome, ClaimRequest, Command, Decision, KeyId, Maintain, OperationId, Record,
-    RecoveryPoint, Rerun, StoreError, StoreErrorKind, StoredResponse, state,
+    AttemptId, Claim, ClaimOutcome, ClaimRequest, Command, Decision, KeyId, Maintain, OperationId, Origin,
+    Record, RecoveryPoint, Rerun, StoreError, StoreErrorKind, StoredResponse, state,
 };
 
 use crate::Call;
@@ -158,6 +158,31 @@ impl Reply {
             Self::Write(reply) => reply.err(),
             Self::Swept(reply) => reply.err(),
             Self::Found(reply) => reply.as_ref().err().copied(),
+        }
+    }
+
+    /// An answer in a word or two; `wrote` says whether the record changed.
+    pub(crate) fn word(&self, wrote: bool) -> &'static str {
+        match self {
+            Self::Claim(Ok(ClaimOutcome::Claimed(claim))) => match claim.origin() {
+                Origin::New => "new",
+                Origin::Expired => "expired",
+                Origin::Reissued => "reissued",
+                Origin::Retried => "retried",
+                Origin::TakenOver => "taken over",
+            },
+            Self::Claim(Ok(ClaimOutcome::Completed(_))) => "completed",
+            Self::Claim(Ok(ClaimOutcome::InProgress { .. })) => "in progress",
+            Self::Claim(Ok(ClaimOutcome::InDoubt { .. })) => "in doubt",
+            Self::Claim(Ok(ClaimOutcome::Mismatch)) => "mismatch",
+            Self::Write(Ok(())) if wrote => "written",
+            Self::Write(Ok(())) | Self::Swept(Ok(_)) => "ok",
+            Self::Found(Ok(None)) => "none",
+            Self::Found(Ok(Some(_))) => "some",
+            Self::Claim(Err(kind))
+            | Self::Write(Err(kind))
+            | Self::Swept(Err(kind))
+            | Self::Found(Err(kind)) => kind.name(),
         }
     }
 

@@ -3,9 +3,9 @@
 
 use std::{fmt, sync::LazyLock, time::Duration};
 
-use idem_core::{ClaimOutcome, Key, KeyId, Origin, Rerun, Scope};
-
-use crate::step::Reply;
+use idem_core::{
+    Decision, Fingerprint, Fingerprints, Key, KeyId, Record, RecoveryPoint, Rerun, Scope, StoredResponse,
+};
 
 /// One call, and through which handle of the store it is made.
 #[derive(Clone)]
@@ -144,6 +144,60 @@ impl Name {
     }
 }
 
+impl Asks {
+    pub(super) fn fingerprints(self) -> Fingerprints {
+        // The two requests differ in the last byte only.
+        let of = |version, last| {
+            let mut bytes = [0xa7; 33];
+            (bytes[0], bytes[32]) = (version, last);
+            Fingerprint::from_bytes(bytes)
+        };
+        let (pay_10, pay_99) = (|version| of(version, 10), |version| of(version, 99));
+        match self {
+            Self::Pay10 => Fingerprints::new(pay_10(1)),
+            Self::Pay99 => Fingerprints::new(pay_99(1)),
+            Self::NewerPay10 => Fingerprints::new(pay_10(2)).accept(pay_10(1)),
+            Self::NewerPay99 => Fingerprints::new(pay_99(2)).accept(pay_99(1)),
+            Self::OnlyNewerPay10 => Fingerprints::new(pay_10(2)),
+        }
+    }
+}
+
+impl Said {
+    pub(super) fn response(self) -> StoredResponse {
+        let body: &[u8] = match self.status {
+            201 => b"{\"ok\":true}",
+            200 => b"\xff\0\xfe",
+            204 => b"",
+            _ => b"null",
+        };
+        let response = StoredResponse::new(self.status, body).expect("a valid status");
+        if self.headers {
+            return response.header("x-b", "2").header("link", &b"\xe9"[..]).header("x-b", "1");
+        }
+        response
+    }
+}
+
+impl Verdict {
+    pub(super) fn about(self, seen: &Record) -> Decision {
+        match self {
+            Self::Complete(said) => Decision::Complete(said.response()),
+            Self::Fail => Decision::Fail,
+            Self::Resume { point: name, skip } => Decision::Resume(point(seen.checkpoint + 1 + skip, name)),
+        }
+    }
+}
+
+pub(super) fn point(number: u64, name: &str) -> RecoveryPoint {
+    let data: &[u8] = match name {
+        "charging" => b"\0\xff",
+        "charged" => b"",
+        _ => b"{}",
+    };
+    RecoveryPoint::new(number, name, data).expect("a valid point")
+}
+
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}/{:?}", self.scope, self.key)
@@ -153,30 +207,5 @@ impl fmt::Debug for Name {
 impl fmt::Debug for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}{}", self.act, if self.second { " on the second handle" } else { "" })
-    }
-}
-
-/// An answer in a word or two; `wrote` says whether the record changed.
-pub(super) fn word(reply: &Reply, wrote: bool) -> &'static str {
-    match reply {
-        Reply::Claim(Ok(ClaimOutcome::Claimed(claim))) => match claim.origin() {
-            Origin::New => "new",
-            Origin::Expired => "expired",
-            Origin::Reissued => "reissued",
-            Origin::Retried => "retried",
-            Origin::TakenOver => "taken over",
-        },
-        Reply::Claim(Ok(ClaimOutcome::Completed(_))) => "completed",
-        Reply::Claim(Ok(ClaimOutcome::InProgress { .. })) => "in progress",
-        Reply::Claim(Ok(ClaimOutcome::InDoubt { .. })) => "in doubt",
-        Reply::Claim(Ok(ClaimOutcome::Mismatch)) => "mismatch",
-        Reply::Write(Ok(())) if wrote => "written",
-        Reply::Write(Ok(())) | Reply::Swept(Ok(_)) => "ok",
-        Reply::Found(Ok(None)) => "none",
-        Reply::Found(Ok(Some(_))) => "some",
-        Reply::Claim(Err(kind))
-        | Reply::Write(Err(kind))
-        | Reply::Swept(Err(kind))
-        | Reply::Found(Err(kind)) => kind.name(),
     }
 }

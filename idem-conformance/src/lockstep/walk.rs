@@ -1,17 +1,17 @@
 //! One walk, and what is left of it if it fails.
 
-use std::{any::Any, cell::RefCell, panic::AssertUnwindSafe, sync::atomic::Ordering, time::Duration};
+use std::{cell::RefCell, panic::AssertUnwindSafe, sync::atomic::Ordering, time::Duration};
 
 use futures_util::FutureExt;
-use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use proptest_state_machine::ReferenceStateMachine;
 use tokio::{
     runtime::{Builder, Runtime},
     time::{Instant, timeout},
 };
 
-use super::{Difference, Tally, act::Turn, draw::Ahead, model::Model};
-use crate::Harness;
+use super::{Difference, act::Turn, draw::Ahead, model::Model};
+use crate::{Harness, Tally, seed, suite::message};
 
 /// A walk that has not ended by then never will.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -41,7 +41,12 @@ impl<H: Harness> Walker<H> {
     /// The walk of a seed; if it fails, many of them, ever shorter.
     pub(super) fn follow(&self, seed: u64, steps: usize) -> Result<Tally, Difference> {
         let tally = RefCell::new(Tally::default());
-        let drawn = runner(seed).run(&Ahead::sequential_strategy(steps), |(_, turns, seen)| {
+        let mut runner = TestRunner::new(Config {
+            max_shrink_time: u32::try_from(CUTTING.as_millis()).unwrap_or(u32::MAX),
+            max_shrink_iters: 4096,
+            ..seed::config(seed)
+        });
+        let drawn = runner.run(&Ahead::sequential_strategy(steps), |(_, turns, seen)| {
             let called = || {
                 // Calls that were never reached are left out first.
                 if let Some(seen) = &seen {
@@ -111,19 +116,6 @@ impl<H> Drop for Walker<H> {
     }
 }
 
-fn runner(seed: u64) -> TestRunner {
-    TestRunner::new(Config {
-        cases: 1,
-        rng_seed: RngSeed::Fixed(seed),
-        // Good enough to pick calls with, and so much faster in a debug build.
-        rng_algorithm: RngAlgorithm::XorShift,
-        failure_persistence: None,
-        max_shrink_time: u32::try_from(CUTTING.as_millis()).unwrap_or(u32::MAX),
-        max_shrink_iters: 4096,
-        ..Config::default()
-    })
-}
-
 async fn go<H: Harness>(
     kept: Option<H>,
     turns: &[Turn],
@@ -161,9 +153,4 @@ async fn go_on<H: Harness>(
         tally.count(call, reply);
     }
     model.compare_all().await
-}
-
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message").to_owned()
 }

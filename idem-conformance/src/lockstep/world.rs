@@ -7,11 +7,10 @@ use std::{
 };
 
 use idem_core::{
-    Claim, ClaimRequest, Decision, Fence, Fingerprint, Fingerprints, KeyId, OperationId, Origin, Record,
-    RecoveryPoint, RerunUntil, State, StoredResponse,
+    Claim, ClaimRequest, Fence, KeyId, OperationId, Origin, Record, RecoveryPoint, RerunUntil, State,
 };
 
-use super::act::{Act, Altered, Asks, Caller, Name, Number, Owner, Said, Sight, Verdict, Whose};
+use super::act::{Act, Altered, Asks, Caller, Name, Number, Owner, Sight, Whose, point};
 use crate::step::Step;
 
 /// How far a walk stays away from the end of a lease, of a retention and of a time to run again.
@@ -210,60 +209,6 @@ impl World {
         }
         Some(seen)
     }
-}
-
-impl Asks {
-    fn fingerprints(self) -> Fingerprints {
-        // The two requests differ in the last byte only.
-        let of = |version, last| {
-            let mut bytes = [0xa7; 33];
-            (bytes[0], bytes[32]) = (version, last);
-            Fingerprint::from_bytes(bytes)
-        };
-        let (pay_10, pay_99) = (|version| of(version, 10), |version| of(version, 99));
-        match self {
-            Self::Pay10 => Fingerprints::new(pay_10(1)),
-            Self::Pay99 => Fingerprints::new(pay_99(1)),
-            Self::NewerPay10 => Fingerprints::new(pay_10(2)).accept(pay_10(1)),
-            Self::NewerPay99 => Fingerprints::new(pay_99(2)).accept(pay_99(1)),
-            Self::OnlyNewerPay10 => Fingerprints::new(pay_10(2)),
-        }
-    }
-}
-
-impl Said {
-    fn response(self) -> StoredResponse {
-        let body: &[u8] = match self.status {
-            201 => b"{\"ok\":true}",
-            200 => b"\xff\0\xfe",
-            204 => b"",
-            _ => b"null",
-        };
-        let response = StoredResponse::new(self.status, body).expect("a valid status");
-        if self.headers {
-            return response.header("x-b", "2").header("link", &b"\xe9"[..]).header("x-b", "1");
-        }
-        response
-    }
-}
-
-impl Verdict {
-    fn about(self, seen: &Record) -> Decision {
-        match self {
-            Self::Complete(said) => Decision::Complete(said.response()),
-            Self::Fail => Decision::Fail,
-            Self::Resume { point: name, skip } => Decision::Resume(point(seen.checkpoint + 1 + skip, name)),
-        }
-    }
-}
-
-fn point(number: u64, name: &str) -> RecoveryPoint {
-    let data: &[u8] = match name {
-        "charging" => b"\0\xff",
-        "charged" => b"",
-        _ => b"{}",
-    };
-    RecoveryPoint::new(number, name, data).expect("a valid point")
 }
 
 /// Those ends of a record that decide something.

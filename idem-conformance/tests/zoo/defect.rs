@@ -43,6 +43,11 @@ macro_rules! defects {
                 )
             }
 
+            /// Whether two calls at once show it, whatever else they were to do.
+            pub(crate) const fn shows_in_histories(self) -> bool {
+                self.escapes_a_walk() && !matches!(self, Self::WedgedByDrop | Self::NoticeDeletes)
+            }
+
             /// The cases whose promise it breaks; each has to reject it.
             pub(crate) const fn killers(self) -> &'static [&'static str] {
                 match self {

@@ -24,6 +24,8 @@ const TRIES: usize = 5;
 const WALKS: u64 = 100;
 /// How long one walk is.
 const STEPS: usize = 60;
+/// Within so many histories of callers at work at the same time each wrong rule mostly shows that takes two at once.
+const HISTORIES: u64 = 1_000;
 /// The most calls that are needed to show a wrong rule.
 const ENOUGH: usize = 8;
 
@@ -94,4 +96,46 @@ fn n04_a_walk_sees_every_wrong_rule_that_shows_in_one_call_at_a_time() {
     }
     println!("{seen} of {} wrong stores seen by a walk", Defect::ALL.len());
     assert!(wrong_about.is_empty(), "{wrong_about:#?}");
+}
+
+#[test]
+fn n04_a_walk_sees_a_wrong_rule_by_a_clock_that_runs_too() {
+    for defect in [
+        Defect::TakeoverKeepsToken,
+        Defect::LeaseWrittenByAppClock,
+        Defect::RenewNotCounted,
+        Defect::EndKeepsExpiry,
+        Defect::RerunNeverEnds,
+        Defect::SweepByAge,
+    ] {
+        let exhibit = Exhibit { wrong: Some(defect), time: Time::Shifted };
+        let Err(difference) = trial::walk(exhibit, 0..WALKS, STEPS) else { panic!("{defect:?} is not seen") };
+        assert!(difference.calls() <= ENOUGH, "{defect:?}: {difference}");
+    }
+}
+
+#[test]
+fn n04_every_history_of_the_store_without_a_defect_is_explained() {
+    for exhibit in RIGHT {
+        if let Err(unexplained) = trial::race(exhibit, 0..HISTORIES / 5) {
+            panic!("{exhibit:?}: {unexplained}");
+        }
+    }
+}
+
+#[test]
+fn n04_histories_show_every_wrong_rule_that_takes_two_calls_at_once() {
+    let (mut seen, mut unseen) = (0, Vec::new());
+    for &defect in Defect::ALL.iter().filter(|defect| defect.shows_in_histories()) {
+        // How the calls meet is left to chance, so a store that is lucky is tried again.
+        match (0..TRIES).find_map(|_| trial::race(wrong(defect), 0..HISTORIES).err()) {
+            Some(unexplained) => {
+                println!("{defect:?} ({}): history {}", defect.wrong(), unexplained.seed());
+                seen += 1;
+            }
+            None => unseen.push(defect),
+        }
+    }
+    println!("{seen} wrong stores are seen by histories");
+    assert!(unseen.is_empty(), "{unseen:?}");
 }

@@ -7,8 +7,9 @@ use std::{
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use idem_conformance::{
-    Harness,
-    lockstep::{self, Difference, Tally},
+    Harness, Tally,
+    linear::{self, Unexplained},
+    lockstep::{self, Difference},
     run_case,
 };
 use idem_core::Maintain;
@@ -110,6 +111,16 @@ pub(crate) fn walk(exhibit: Exhibit, seeds: Range<u64>, steps: usize) -> Result<
         let walk = move || EXHIBIT.sync_scope(exhibit, || lockstep::check::<Zoo>(seeds, steps));
         let walk = thread::Builder::new().name(QUIET.to_owned()).spawn_scoped(scope, walk).expect("a thread");
         walk.join().expect("a walk does not panic")
+    })
+}
+
+/// Lets callers loose on it.
+pub(crate) fn race(exhibit: Exhibit, seeds: Range<u64>) -> Result<Tally, Unexplained> {
+    quiet();
+    thread::scope(|scope| {
+        let race = move || EXHIBIT.sync_scope(exhibit, || linear::check::<Zoo>(seeds));
+        let race = thread::Builder::new().name(QUIET.to_owned()).spawn_scoped(scope, race).expect("a thread");
+        race.join().expect("a history does not panic")
     })
 }
 
