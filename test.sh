@@ -59,6 +59,7 @@ step .ci/arrows
 step cargo clippy "${all[@]}" --all-targets -- -D warnings
 RUSTDOCFLAGS="-D warnings" step cargo doc "${all[@]}" --no-deps
 step cargo test "${all[@]}" --no-run
+step cargo run --release --package idem-model
 # The tests of all crates share one server; those that kill servers start their own.
 step "${CARGO_TARGET_DIR:-target}/debug/with-postgres" cargo test "${all[@]}" --no-fail-fast
 
