@@ -3,6 +3,7 @@
 mod plan;
 mod play;
 mod search;
+mod show;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,8 @@ use crate::{Harness, Tally, bench::Bench, judge::Window, seed, suite::message};
 
 /// Calls that are not answered by then never will be.
 const PATIENCE: Duration = Duration::from_mins(2);
+/// How many histories share a store. Each leaves a few records, and time passes for all of them.
+const SHARE: usize = 100;
 /// How far a search goes before it gives up; one of 24 calls by 4 callers takes some hundred steps.
 const STEPS: usize = 100_000;
 
@@ -50,7 +53,7 @@ pub fn run<H: Harness>(histories: u64) -> Tally {
     }
 }
 
-/// As [`run`], one history of each of these seeds, all in one store.
+/// As [`run`], one history of each of these seeds.
 ///
 /// # Errors
 /// The first history that is [`Unexplained`].
@@ -60,9 +63,12 @@ pub fn run<H: Harness>(histories: u64) -> Tally {
 pub fn check<H: Harness>(seeds: Range<u64>) -> Result<Tally, Unexplained> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let bench = Bench::start::<H>().await;
+        let mut bench = Bench::start::<H>().await;
         let mut tally = Tally::default();
-        for seed in seeds {
+        for (number, seed) in seeds.enumerate() {
+            if number % SHARE == SHARE - 1 {
+                bench = Bench::start::<H>().await;
+            }
             let history = AssertUnwindSafe(history(&bench, seed)).catch_unwind();
             let why = match timeout(PATIENCE, history).await {
                 Ok(Ok(Ok(found))) => {
@@ -90,7 +96,8 @@ async fn history(bench: &Bench, seed: u64) -> Result<Tally, String> {
     let opened = bench.now().await;
     let ops = play(&handles, &id, told, callers).await;
     let window = Window { before: opened, after: bench.now().await };
-    explain(before.as_ref(), &ops, window).map_err(|why| format!("{opening:?} at first:\n{why}"))?;
+    explain(before.as_ref(), &ops, window)
+        .map_err(|why| format!("first {}\n{why}", show::record(before.as_ref())))?;
     // Nothing of it is left for the sweeps of the next one.
     bench.elapse(Duration::from_hours(72)).await;
     bench.store.sweep(u32::MAX).await.expect("a sweep");
@@ -160,7 +167,11 @@ impl std::error::Error for Unexplained {}
 
 impl fmt::Display for Unexplained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "no order of these calls at one key explains what was answered; {}", self.why)?;
+        writeln!(
+            f,
+            "no order of these calls at one key explains what was answered; {}",
+            self.why.trim_end()
+        )?;
         write!(f, "IDEM_LINEAR_SEED={} IDEM_LINEAR_HISTORIES=1 brings the callers back.", self.seed)
     }
 }
@@ -171,12 +182,13 @@ struct List<'a>(&'a [Op], u64);
 impl fmt::Display for List<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, op) in self.0.iter().take_while(|op| op.begun < self.1).enumerate() {
-            write!(f, "{number:>4}. caller {} from {}", op.caller, op.begun)?;
+            write!(f, "{number:>4}. caller {}, {} to ", op.caller, op.begun)?;
+            let call = show::step(&op.step);
             match &op.reply {
                 Some((reply, end)) if *end <= self.1 => {
-                    writeln!(f, " to {end}: {:?}\n        {reply:?}", op.step)?;
+                    writeln!(f, "{end}: {call} -> {}", show::reply(reply))?;
                 }
-                Some(_) | None => writeln!(f, ": {:?}\n        no answer yet", op.step)?,
+                Some(_) | None => writeln!(f, "?: {call} -> ?")?,
             }
         }
         Ok(())
@@ -189,7 +201,11 @@ struct Gap<'a>(&'a Closest);
 impl fmt::Display for Gap<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Closest { order, record, refused } = self.0;
-        writeln!(f, "the order {order:?} explains the most, and leaves {record:?}; then")?;
+        writeln!(
+            f,
+            "The order {order:?} explains the most. It leaves {}; then",
+            show::record(record.as_ref())
+        )?;
         refused.iter().try_for_each(|(number, why)| writeln!(f, "{number:>4}. {why}"))
     }
 }

@@ -195,12 +195,20 @@ impl Act {
                 let decision = verdict.about(&seen, answer(mark), mark);
                 Step::Resolve(Box::new(seen), decision, RETENTION)
             }),
-            Self::Find => None,
+            Self::Find => Some(Step::Find(id.clone())),
             Self::Sweep => Some(Step::Sweep(id.clone())),
             Self::SameAgain => last.cloned(),
         };
-        // Whoever has nothing to show looks.
-        step.unwrap_or_else(|| Step::Find(id.clone()))
+        // Whoever has no claim to show asks for one, and whoever has seen no record looks for one.
+        step.unwrap_or_else(|| match self {
+            Self::Resolve(_) | Self::SameAgain | Self::Find => Step::Find(id.clone()),
+            Self::Claim { .. }
+            | Self::Renew(..)
+            | Self::Checkpoint(..)
+            | Self::Complete(..)
+            | Self::Release(_)
+            | Self::Sweep => Step::Claim(request_of(id, body("pay 10"))),
+        })
     }
 }
 

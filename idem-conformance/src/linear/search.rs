@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use idem_core::{AttemptId, OperationId, Origin, Record, StoreErrorKind};
 
+use super::show;
 use crate::{
     judge::{Window, agree},
     step::{Drawn, Reply, Step},
@@ -140,7 +141,7 @@ impl Search<'_> {
         let after = Place { early, late };
         match reply {
             Some(seen) if agree(seen, &early_reply, &late_reply, self.window) => Ok(Some(after)),
-            Some(_) => Err(format!("has to be answered with {early_reply:?}")),
+            Some(_) => Err(format!("has to be answered: {}", show::reply(&early_reply))),
             // Done or not, nobody can tell.
             None if after == place => Ok(None),
             None => Ok(Some(after)),

@@ -204,7 +204,7 @@ impl World {
         match altered {
             Altered::Not => {}
             Altered::VersionAbove => seen.version += 1,
-            Altered::VersionBelow => seen.version -= 1,
+            Altered::VersionBelow => seen.version = seen.version.saturating_sub(1),
             Altered::OtherOperation => seen.operation = OperationId::random(),
         }
         Some(seen)
