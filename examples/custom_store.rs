@@ -205,12 +205,12 @@ mod judged {
     idem::conformance::suite!(Kv);
 
     #[test]
-    fn goes_in_step_with_the_state_functions() {
+    fn n04_goes_in_step_with_the_state_functions() {
         idem::conformance::lockstep::run::<Kv>(50, 60);
     }
 
     #[test]
-    fn every_history_is_explained_by_an_order_of_its_calls() {
+    fn s01_every_history_is_explained_by_an_order_of_its_calls() {
         idem::conformance::linear::run::<Kv>(100);
     }
 }

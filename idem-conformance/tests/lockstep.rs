@@ -77,7 +77,7 @@ fn n04_the_memory_store_goes_in_step_with_the_state_functions() {
 }
 
 #[test]
-fn a_seed_brings_the_same_walk_back() {
+fn n04_a_seed_brings_the_same_walk_back() {
     let walk = |seed| lockstep::check::<Memory>(seed..seed + 1, 500).expect("in step");
     assert_eq!(walk(7), walk(7));
     assert_ne!(walk(7), walk(8));

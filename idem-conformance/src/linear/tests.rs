@@ -226,7 +226,7 @@ fn s19_what_was_swept_is_gone() {
 }
 
 #[test]
-fn what_is_shown_is_the_shortest_beginning_that_fails() {
+fn n04_what_is_shown_is_the_shortest_beginning_that_fails() {
     let mut key = Key::default();
     let owner = key.claim();
     let (before, at_work) = (key.clone(), key.look());
@@ -239,7 +239,7 @@ fn what_is_shown_is_the_shortest_beginning_that_fails() {
 }
 
 #[test]
-fn a_search_that_takes_too_long_says_so() {
+fn n04_a_search_that_takes_too_long_says_so() {
     let mut key = Key::default();
     let owner = key.claim();
     let before = key.clone();
