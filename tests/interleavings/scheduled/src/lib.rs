@@ -1,7 +1,7 @@
 //! The parts of `std` and `tokio` that idem uses, with a scheduling point before every step.
 //!
 //! Locks and atomics are shuttle's. Channels, semaphores and async locks are tokio's own, driven by shuttle's tasks: a
-//! step of theirs is one step here. Time passes when a test lets it pass ([`time::pass`]), at any point of a schedule.
+//! step of theirs is one step here. Time passes when a test lets it pass ([`time::pass_until`]), at any point of a schedule.
 //!
 //! `shuttle-tokio` is not used: under its `time` a sleep ends at once and a time-out only by hand, so that a heartbeat
 //! never rests, and its clock is the machine's, so that a schedule would not replay; and it builds 118 packages.

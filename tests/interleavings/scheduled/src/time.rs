@@ -26,7 +26,7 @@ struct Clock {
     timers: BTreeMap<(Duration, u64), Waker>,
     /// Never reused: a timer of an earlier schedule may be dropped late.
     sleeps: u64,
-    /// Who waits for a timer to let time pass to.
+    /// Who lets time pass, while there is nothing to let it pass to.
     passing: Option<Waker>,
     follow: Option<Follow>,
 }
@@ -44,12 +44,21 @@ pub fn restart(follow: impl Fn(Duration) + 'static) {
     drop(before);
 }
 
-/// Waits until somebody waits for a time, lets time pass to the first such time, and says how much passed.
-pub async fn pass() -> Duration {
+/// Lets time pass from deadline to deadline, as soon as somebody waits for one, but not past `end` (since the start).
+///
+/// Never returns: it is a task like any other, and when it goes on is up to the schedule.
+pub async fn pass_until(end: Duration) {
+    loop {
+        pass(end).await;
+    }
+}
+
+async fn pass(end: Duration) {
     let (passed, wakers, follow) = std::future::poll_fn(|context| {
         point();
         clock(|clock| {
-            let Some((&(next, _), _)) = clock.timers.first_key_value() else {
+            let next = clock.timers.keys().next().map(|&(next, _)| next).filter(|&next| next <= end);
+            let Some(next) = next else {
                 clock.passing = Some(context.waker().clone());
                 return Poll::Pending;
             };
@@ -67,7 +76,6 @@ pub async fn pass() -> Duration {
         follow(passed);
         clock(|clock| clock.follow = Some(follow));
     }
-    passed
 }
 
 /// A time on the clock that stands still.
