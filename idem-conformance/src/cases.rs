@@ -102,6 +102,8 @@ macro_rules! __every_case {
                 fence_after_a_sweep_is_lost "a write to a record that was swept is lost and makes no record"
                 fence_that_was_never_given_is_lost "a fence that the store never gave is lost"
                 fence_of_another_key_is_lost "the fence of one key is worth nothing on another"
+                fence_of_one_key_moves_no_other
+                    "a call changes no record but that of its key in its scope"
                 fence_tokens_only_grow "within an operation every owner has the next token"
                 fence_is_never_given_twice
                     "operation ids are drawn by the store and never come back, not even with a claim that is sent again"

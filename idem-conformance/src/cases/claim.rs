@@ -139,6 +139,7 @@ pub(super) async fn claim_keeps_scopes_apart(bench: &Bench) {
     assert_ne!(claims.0.fence().operation, claims.1.fence().operation);
     bench.complete(&claims.0, &answer("of tenant 1")).await.expect("complete");
     assert!(matches!(bench.ask(&two).await, ClaimOutcome::InProgress { .. }), "tenant 2 sees its own record");
+    assert!(matches!(bench.ask(&one).await, ClaimOutcome::Completed(_)), "tenant 1 sees its own");
 }
 
 pub(super) async fn claim_compares_keys_byte_for_byte(bench: &Bench) {

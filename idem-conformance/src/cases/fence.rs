@@ -2,10 +2,11 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use idem_core::{Claim, Decision, Fence, OperationId, Origin, Rerun, StoreErrorKind};
+use idem_core::{Claim, Decision, Fence, KeyId, OperationId, Origin, Rerun, StoreErrorKind};
 
+use super::scene::{Scene, arrange_at};
 use crate::{
-    bench::{Bench, LEASE, MARGIN, RETENTION, answer, point, request},
+    bench::{Bench, LEASE, MARGIN, RETENTION, answer, key, point, request},
     step::{Reply, Step},
 };
 
@@ -102,7 +103,37 @@ pub(super) async fn fence_of_another_key_is_lost(bench: &Bench) {
     let nowhere = Arc::new(Claim::new(bench.id(), first.fence(), first.fingerprint(), Origin::New));
     all_lost(bench, &nowhere).await;
     assert_eq!(bench.record(nowhere.id()).await, None);
+
+    // The same key in another scope is another key.
+    let elsewhere = key("another scope", one.key().as_str());
+    let claim =
+        |id: &KeyId| Arc::new(Claim::new(id.clone(), first.fence(), first.fingerprint(), Origin::New));
+    all_lost(bench, &claim(&elsewhere)).await;
+    let _third = bench.take(&elsewhere).await;
+    all_lost(bench, &claim(&elsewhere)).await;
     assert_eq!(bench.complete(&first, &answer("mine")).await, Ok(()));
+}
+
+pub(super) async fn fence_of_one_key_moves_no_other(bench: &Bench) {
+    for (number, scene) in Scene::OF_ONE_KEY.into_iter().enumerate() {
+        let names = [("one", "this"), ("other", "this"), ("one", "that")];
+        let ids = names.map(|(scope, name)| key(scope, &format!("{name}-{number}")));
+        let mut steps = Vec::new();
+        for id in &ids {
+            steps.push(arrange_at(bench, scene, id.clone()).await);
+        }
+        for step in steps {
+            let others: Vec<_> = ids.iter().filter(|id| *id != step.id()).collect();
+            let mut before = Vec::new();
+            for other in &others {
+                before.push(bench.record(other).await);
+            }
+            assert_eq!(bench.step(step).await.error(), None, "{scene:?}");
+            for (other, before) in others.into_iter().zip(before) {
+                assert_eq!(bench.record(other).await, before, "{scene:?} moved a record of another key");
+            }
+        }
+    }
 }
 
 pub(super) async fn fence_tokens_only_grow(bench: &Bench) {

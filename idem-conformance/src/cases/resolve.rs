@@ -9,7 +9,7 @@ use idem_core::{
 
 use super::fence::all_lost;
 use crate::{
-    bench::{Bench, LEASE, MARGIN, RETENTION, answer, point, request},
+    bench::{Bench, LEASE, MARGIN, RETENTION, answer, key, point, request},
     step::{Reply, Step},
 };
 
@@ -140,9 +140,11 @@ pub(super) async fn resolve_is_of_one_operation(bench: &Bench) {
     let Doubt { seen, .. } = doubt(bench).await;
     let other = Record { operation: OperationId::random(), ..seen.clone() };
     let nowhere = Record { id: bench.id(), ..seen.clone() };
+    let elsewhere = Record { id: key("another scope", seen.id.key().as_str()), ..seen.clone() };
     for decision in decisions() {
         assert_eq!(bench.resolve(&other, &decision).await, LOST, "{decision:?}");
         assert_eq!(bench.resolve(&nowhere, &decision).await, LOST, "{decision:?}");
+        assert_eq!(bench.resolve(&elsewhere, &decision).await, LOST, "{decision:?}");
     }
     assert_eq!(bench.record(&nowhere.id).await, None);
 }

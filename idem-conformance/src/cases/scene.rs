@@ -1,6 +1,6 @@
 //! Records for which a call does something, and that call: what is lost, delayed or dropped in other cases.
 
-use idem_core::{Decision, Rerun};
+use idem_core::{Decision, KeyId, Rerun};
 
 use crate::{
     bench::{Bench, LEASE, MARGIN, RETENTION, answer, point, request},
@@ -18,6 +18,8 @@ pub(super) enum Scene {
     Retry,
     /// A claim of a stale record.
     Takeover,
+    /// A claim that is sent again.
+    Again,
     Renewal,
     HandOn,
     Mark,
@@ -30,13 +32,37 @@ pub(super) enum Scene {
     Sweep,
 }
 
+impl Scene {
+    /// Each that is about one key.
+    pub(super) const OF_ONE_KEY: [Self; 13] = [
+        Self::First,
+        Self::Expired,
+        Self::Retry,
+        Self::Takeover,
+        Self::Again,
+        Self::Renewal,
+        Self::HandOn,
+        Self::Mark,
+        Self::Completion,
+        Self::Release,
+        Self::Completed,
+        Self::Failed,
+        Self::Resumed,
+    ];
+}
+
 /// Makes the record and returns the call.
 pub(super) async fn arrange(bench: &Bench, scene: Scene) -> Step {
-    let id = bench.id();
+    arrange_at(bench, scene, bench.id()).await
+}
+
+/// Makes the record at a key that is free.
+pub(super) async fn arrange_at(bench: &Bench, scene: Scene, id: KeyId) -> Step {
+    let first = request(&id);
     if matches!(scene, Scene::First) {
-        return Step::Claim(request(&id));
+        return Step::Claim(first);
     }
-    let owner = bench.take(&id).await;
+    let owner = bench.take_by(&first).await;
     match scene {
         Scene::Expired | Scene::Sweep => {
             bench.complete(&owner, &answer("old")).await.expect("complete");
@@ -48,7 +74,13 @@ pub(super) async fn arrange(bench: &Bench, scene: Scene) -> Step {
             bench.checkpoint(&owner, &point(1, "charging"), Rerun::Never).await.expect("checkpoint");
             bench.hand_on(&owner).await;
         }
-        Scene::First | Scene::Renewal | Scene::HandOn | Scene::Mark | Scene::Completion | Scene::Release => {}
+        Scene::First
+        | Scene::Again
+        | Scene::Renewal
+        | Scene::HandOn
+        | Scene::Mark
+        | Scene::Completion
+        | Scene::Release => {}
     }
     let decide = async |decision| {
         let seen = bench.record(&id).await.expect("there is a record");
@@ -56,6 +88,7 @@ pub(super) async fn arrange(bench: &Bench, scene: Scene) -> Step {
     };
     match scene {
         Scene::First | Scene::Expired | Scene::Retry | Scene::Takeover => Step::Claim(request(&id)),
+        Scene::Again => Step::Claim(first),
         Scene::Renewal => Step::Renew(owner, LEASE * 2),
         Scene::HandOn => Step::Renew(owner, std::time::Duration::ZERO),
         Scene::Mark => Step::Checkpoint(owner, point(1, "charging"), Rerun::Never),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use idem_core::{ClaimOutcome, KeyId, Origin, Rerun, StoredResponse};
 
 use crate::{
-    bench::{Bench, LEASE, MARGIN, RETENTION, answer, point, request},
+    bench::{Bench, LEASE, MARGIN, RETENTION, answer, key, point, request},
     step::{Reply, Step},
 };
 
@@ -88,7 +88,14 @@ pub(super) async fn sweep_never_takes_what_is_in_doubt(bench: &Bench) {
 }
 
 pub(super) async fn sweep_deletes_at_most_its_limit(bench: &Bench) {
-    let ids = completed(bench, 7).await;
+    let mut ids = completed(bench, 4).await;
+    for number in 0..3 {
+        // Two names make a record: the same key in other scopes is three more.
+        let id = key(&format!("scope {number}"), ids[0].key().as_str());
+        let claim = bench.take(&id).await;
+        bench.complete(&claim, &answer("done")).await.expect("complete");
+        ids.push(id);
+    }
     bench.elapse(RETENTION + LEASE + MARGIN).await;
     assert_eq!(sweep(bench, 3).await, 3);
     assert_eq!(left(bench, &ids).await, 4);

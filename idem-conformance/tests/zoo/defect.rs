@@ -144,6 +144,7 @@ defects! {
 
     // Renewals.
     RenewWithoutFence "renews for anybody" [fence_after_a_takeover_is_lost]
+    RenewsEveryScope "renews the key in every scope" [fence_of_one_key_moves_no_other]
     RenewAfterEnd "renews what has ended" [lease_of_an_ended_record_cannot_be_renewed]
     RenewNeedsLiveLease "refuses an owner whose lease is over" [lease_over_can_be_renewed_by_its_owner]
     RenewShortens "sets the lease even if that is shorter" [lease_renewal_never_shortens]

@@ -72,6 +72,15 @@ impl ZooStore {
         if self.wrong(in_two) { self.step_in_two(id, decide).await } else { self.step(id, decide) }
     }
 
+    fn renew_namesakes(&self, id: &KeyId, lease: Duration) {
+        let now = self.shared.now();
+        for row in self.shared.rows().values_mut() {
+            if row.record.id.key() == id.key() && row.record.id != *id {
+                row.record = self.shared.rules.renewed(&row.record, lease, now);
+            }
+        }
+    }
+
     pub(crate) fn claim_in_one(&self, request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {
         self.step(&request.id, |row, now| self.shared.rules.claim(row, request, now))
     }
@@ -84,7 +93,11 @@ impl KeyStore for ZooStore {
     }
 
     async fn renew(&self, claim: &Claim, lease: Duration) -> Result<(), StoreError> {
-        self.write(claim.id(), Command::Renew(claim, lease), Defect::RenewWithoutCompare).await
+        self.write(claim.id(), Command::Renew(claim, lease), Defect::RenewWithoutCompare).await?;
+        if self.wrong(Defect::RenewsEveryScope) {
+            self.renew_namesakes(claim.id(), lease);
+        }
+        Ok(())
     }
 
     async fn checkpoint(&self, claim: &Claim, point: &RecoveryPoint, rerun: Rerun) -> Result<(), StoreError> {
