@@ -250,6 +250,8 @@ macro_rules! __every_case {
                     "what is in doubt can be given a result, and the next claim goes on from there"
                 resolve_again_is_the_same "a decision that is sent again is recognised and writes nothing"
                 resolve_by_another_decision_is_lost "a second, different decision is lost"
+                resolve_is_never_taken_for_an_owners_step
+                    "what an owner did meanwhile is not this decision, not even with the same answer or point"
                 resolve_settles_only_what_is_in_doubt
                     "what is at work, runnable or ended is nobody's to decide"
                 resolve_is_lost_when_the_record_moved

@@ -83,7 +83,9 @@ pub(super) async fn checkpoint_number_is_used_once(bench: &Bench) {
     bench.checkpoint(&owner, &point(2, "step"), Rerun::Never).await.expect("checkpoint");
     let before = bench.record(&id).await;
     let data = RecoveryPoint::new(2, "step", "other data").expect("a valid recovery point");
-    for other in [point(2, "other"), data] {
+    let name =
+        RecoveryPoint::new(2, "other", point(2, "step").data().to_vec()).expect("a valid recovery point");
+    for other in [point(2, "other"), data, name] {
         assert_eq!(bench.checkpoint(&owner, &other, Rerun::Always).await, INVALID);
     }
     assert_eq!(bench.record(&id).await, before);

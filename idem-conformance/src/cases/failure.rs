@@ -78,6 +78,12 @@ pub(super) async fn failure_after_completion_is_lost(bench: &Bench) {
     bench.complete(&owner, &answer("done")).await.expect("complete");
     assert_eq!(bench.release(&owner).await, LOST);
     assert!(matches!(bench.ask(&id).await, ClaimOutcome::Completed(_)));
+
+    // Nor is it refused for the effect that was open when it ended: there is nothing to fix.
+    let owner = bench.take(&bench.id()).await;
+    bench.checkpoint(&owner, &point(1, "charging"), Rerun::Never).await.expect("checkpoint");
+    bench.complete(&owner, &answer("done")).await.expect("complete");
+    assert_eq!(bench.release(&owner).await, LOST);
 }
 
 pub(super) async fn failure_is_refused_while_an_effect_is_open(bench: &Bench) {

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use idem_core::{
-    Claim, ClaimOutcome, ClaimRequest, Decision, KeyId, MAX_SPAN, OperationId, Origin, Record, Rerun,
-    RerunUntil, State, StoreErrorKind,
+    Claim, ClaimOutcome, ClaimRequest, Decision, KeyId, MAX_SPAN, OperationId, Origin, Record, RecoveryPoint,
+    Rerun, RerunUntil, State, StoreErrorKind, StoredResponse,
 };
 
 use super::fence::all_lost;
@@ -78,7 +78,18 @@ pub(super) async fn resolve_again_is_the_same(bench: &Bench) {
 }
 
 pub(super) async fn resolve_by_another_decision_is_lost(bench: &Bench) {
-    let others = [Decision::Complete(answer("not charged")), Decision::Resume(point(2, "other"))];
+    let charged = |status| StoredResponse::new(status, "charged".to_owned()).expect("a valid status");
+    let resumed = |name, data: &str| {
+        Decision::Resume(RecoveryPoint::new(2, name, data.to_owned()).expect("a valid recovery point"))
+    };
+    let others = [
+        Decision::Complete(answer("not charged")),
+        Decision::Complete(charged(202).header("content-type", "text/plain")),
+        Decision::Complete(charged(201)),
+        Decision::Resume(point(2, "other")),
+        resumed("other", "data of charged"),
+        resumed("charged", "other data"),
+    ];
     for decision in decisions() {
         let Doubt { seen, .. } = doubt(bench).await;
         bench.resolve(&seen, &decision).await.expect("resolve");
@@ -86,6 +97,31 @@ pub(super) async fn resolve_by_another_decision_is_lost(bench: &Bench) {
             assert_eq!(bench.resolve(&seen, &other).await, LOST, "{other:?} after {decision:?}");
         }
     }
+}
+
+pub(super) async fn resolve_is_never_taken_for_an_owners_step(bench: &Bench) {
+    let same = Decision::Complete(answer("charged"));
+
+    // The slow owner ends with the same answer: the next version, but no new token.
+    let Doubt { owner, seen, .. } = doubt(bench).await;
+    assert_eq!(bench.complete(&owner, &answer("charged")).await, Ok(()));
+    assert_eq!(bench.resolve(&seen, &same).await, LOST);
+
+    // The next owner ends with it: the next token, but a later version.
+    let id = bench.id();
+    let owner = bench.take(&id).await;
+    bench.checkpoint(&owner, &point(1, "step"), Rerun::Always).await.expect("checkpoint");
+    bench.hand_on(&owner).await;
+    let seen = bench.record(&id).await.expect("there is a record");
+    let next = bench.take(&id).await;
+    let resume = RecoveryPoint::new(2, "step", "data of step").expect("a valid recovery point");
+    assert_eq!(
+        bench.resolve(&seen, &Decision::Resume(resume)).await,
+        LOST,
+        "the point of old under its old number"
+    );
+    assert_eq!(bench.complete(&next, &answer("charged")).await, Ok(()));
+    assert_eq!(bench.resolve(&seen, &same).await, LOST);
 }
 
 pub(super) async fn resolve_settles_only_what_is_in_doubt(bench: &Bench) {

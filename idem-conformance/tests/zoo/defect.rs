@@ -18,7 +18,8 @@ macro_rules! defects {
                 }
             }
 
-            /// Whether it shows only in two calls at once, in one that is dropped, or in a notice: not in a walk.
+            /// Whether it shows only in two calls at once, in one that is dropped, in a notice, or in points that differ by
+            /// their names alone: not in a walk.
             pub(crate) const fn escapes_a_walk(self) -> bool {
                 matches!(
                     self,
@@ -33,6 +34,7 @@ macro_rules! defects {
                         | Self::TakeoverHandsOverOldRead
                         | Self::RenewWithoutCompare
                         | Self::CheckpointWithoutCompare
+                        | Self::CheckpointIgnoresName
                         | Self::CompleteWithoutCompare
                         | Self::ReleaseWithoutCompare
                         | Self::ResolveWithoutCompare
@@ -129,6 +131,7 @@ defects! {
     OlderVersionsForgotten "compares with the current version only" [fingerprint_of_an_older_version_is_accepted]
     WipeKeepsOperation "keeps the operation's id when it wipes a record" [fence_of_an_earlier_operation_is_lost claim_of_an_expired_record_starts_anew]
     AttemptIsOperation "takes the caller's attempt id for the operation's" [fence_is_never_given_twice]
+    WipeKeepsToken "keeps the token when it wipes a record" [claim_of_an_expired_record_starts_anew]
     WipeRestartsVersion "counts versions from 1 again when it wipes a record" [claim_of_an_expired_record_starts_anew]
     WipeKeepsPoint "keeps the recovery point when it wipes a record" [claim_of_an_expired_record_starts_anew]
     OwnClaimConflicts "does not recognise a claim that is sent again" [claim_again_by_its_owner_is_his ambiguity_of_a_first_claim_is_settled]
@@ -160,6 +163,7 @@ defects! {
     CheckpointLowerIsFine "answers a late checkpoint with ok" [checkpoint_late_undoes_nothing]
     CheckpointSameIsRefused "refuses a checkpoint that is sent again" [checkpoint_again_is_taken_for_itself]
     CheckpointOtherIsFine "answers another point under a used number with ok" [checkpoint_number_is_used_once]
+    CheckpointIgnoresName "takes a point of another name for the same" [checkpoint_number_is_used_once]
     CheckpointNumbersPerOwner "counts checkpoints per owner" [checkpoint_numbers_run_over_all_owners]
     CheckpointRenews "renews the lease with a checkpoint" [checkpoint_changes_nothing_else]
     CheckpointRefusesSkips "refuses a checkpoint whose number does not follow" [checkpoint_numbers_may_skip]
@@ -186,6 +190,7 @@ defects! {
     EndShrinksExpiry "lets an end shorten what the claim promised to keep" [complete_never_shrinks_what_was_promised]
     ReleaseWithoutFence "releases for anybody" [fence_after_a_takeover_is_lost]
     ReleaseWithOpenEffect "releases while an effect is open" [failure_is_refused_while_an_effect_is_open]
+    ReleaseLooksAtEffectsFirst "refuses the release of what has ended with an open effect" [failure_after_completion_is_lost]
     ReleaseNotRepeatable "takes a second release for lost" [failure_again_is_the_same ambiguity_of_a_release_is_settled]
     ReleaseOverwritesAnswer "releases what was completed" [failure_after_completion_is_lost]
     ReleaseNeedsLiveLease "refuses the release of an owner whose lease is over" [failure_past_the_lease_is_taken]
@@ -202,6 +207,7 @@ defects! {
     ResolveFailFreesNumbers "declares it not done and counts checkpoints from 1 again" [resolve_fails_and_the_next_starts_anew]
     ResolveResumesAnywhere "takes a resumption of any number" [resolve_numbers_a_resumption]
     ResolveNotRepeatable "takes a decision that is sent again for lost" [resolve_again_is_the_same ambiguity_of_a_decision_is_settled]
+    ResolveTakesEndsForItself "takes an owner's end for the decision" [resolve_is_never_taken_for_an_owners_step]
     ResolveAnyDecisionAgain "takes another decision for the one that was taken" [resolve_by_another_decision_is_lost]
 
     // Maintenance.

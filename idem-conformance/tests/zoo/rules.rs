@@ -100,7 +100,7 @@ impl Rules {
             id: request.id.clone(),
             operation,
             attempt: request.attempt,
-            token: 1,
+            token: old.filter(|_| self.wrong(Defect::WipeKeepsToken)).map_or(1, |old| old.token),
             fingerprint: self.kept_fingerprint(request.fingerprints.current()),
             state: State::InProgress,
             version: match old {

@@ -99,6 +99,9 @@ impl Rules {
         if row.checkpoint >= point.checkpoint() && !self.wrong(Defect::CheckpointUnnumbered) {
             let fine = match row.checkpoint == point.checkpoint() {
                 true if itself => !self.wrong(Defect::CheckpointSameIsRefused),
+                true if self.wrong(Defect::CheckpointIgnoresName) => {
+                    row.point.as_ref().is_some_and(|last| last.data() == point.data())
+                }
                 true => self.wrong(Defect::CheckpointOtherIsFine),
                 false => self.wrong(Defect::CheckpointLowerIsFine),
             };
@@ -185,6 +188,9 @@ impl Rules {
             state::check_span("release", "retention", retention)
         })?;
         let row = self.fenced(row, claim, Defect::ReleaseWithoutFence)?;
+        if row.rerun_until != RerunUntil::Always && self.wrong(Defect::ReleaseLooksAtEffectsFirst) {
+            return Err(invalid("release"));
+        }
         match row.state {
             State::InProgress
                 if row.rerun_until != RerunUntil::Always && !self.wrong(Defect::ReleaseWithOpenEffect) =>
@@ -232,7 +238,8 @@ impl Rules {
             state::check_resolve(seen, decision, retention)?;
         }
         let row = row.filter(|row| row.operation == seen.operation).ok_or_else(lost)?;
-        let next = row.version == seen.version + 1 && row.token == seen.token + 1;
+        let next = row.version == seen.version + 1
+            && (row.token == seen.token + 1 || self.wrong(Defect::ResolveTakesEndsForItself));
         let again = next
             && (holds(row, decision) || self.wrong(Defect::ResolveAnyDecisionAgain))
             && !self.wrong(Defect::ResolveNotRepeatable);
