@@ -262,6 +262,8 @@ macro_rules! __every_case {
                 resolve_numbers_a_resumption "a resumption has to be numbered one above the last checkpoint"
                 resolve_counts_retention_from_the_decision
                     "what was decided is kept for its retention from then on"
+                resolve_resumes_without_moving_the_expiry
+                    "a resumption ends nothing: retention counts from the end that is still to come"
                 resolve_refuses_absurd_retention "a retention above ten years is refused"
                 resolve_by_two_lets_one_decide "of two decisions at once exactly one is taken"
                 resolve_meets_a_late_owner

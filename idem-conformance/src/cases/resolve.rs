@@ -138,10 +138,16 @@ pub(super) async fn resolve_settles_only_what_is_in_doubt(bench: &Bench) {
     let completed = bench.id();
     let owner = bench.take(&completed).await;
     bench.complete(&owner, &answer("done")).await.expect("complete");
+    // In doubt until its slow owner ended it.
+    let settled = bench.id();
+    let owner = bench.take(&settled).await;
+    bench.checkpoint(&owner, &point(1, "charging"), Rerun::Never).await.expect("checkpoint");
+    bench.hand_on(&owner).await;
+    bench.complete(&owner, &answer("slow")).await.expect("complete");
     let failed = bench.id();
     let owner = bench.take(&failed).await;
     bench.release(&owner).await.expect("release");
-    for id in [live, stale, marked, completed, failed] {
+    for id in [live, stale, marked, completed, settled, failed] {
         let seen = bench.record(&id).await.expect("there is a record");
         let resume = Decision::Resume(point(seen.checkpoint + 1, "decided"));
         for decision in [Decision::Complete(answer("decided")), Decision::Fail, resume] {
@@ -229,6 +235,14 @@ pub(super) async fn resolve_counts_retention_from_the_decision(bench: &Bench) {
         };
         assert!(kept, "{outcome:?}");
     }
+}
+
+pub(super) async fn resolve_resumes_without_moving_the_expiry(bench: &Bench) {
+    let Doubt { id, .. } = doubt(bench).await;
+    bench.elapse(RETENTION * 50).await;
+    let seen = bench.record(&id).await.expect("there is a record");
+    assert_eq!(bench.resolve(&seen, &Decision::Resume(point(2, "charged"))).await, Ok(()));
+    assert_eq!(bench.record(&id).await.map(|record| record.expires_at), Some(seen.expires_at));
 }
 
 pub(super) async fn resolve_refuses_absurd_retention(bench: &Bench) {

@@ -206,6 +206,7 @@ defects! {
     ResolveFailKeepsPoint "declares it not done and leaves its recovery point" [resolve_fails_and_the_next_starts_anew]
     ResolveFailFreesNumbers "declares it not done and counts checkpoints from 1 again" [resolve_fails_and_the_next_starts_anew]
     ResolveResumesAnywhere "takes a resumption of any number" [resolve_numbers_a_resumption]
+    ResolveResumeExtends "counts retention from a resumption" [resolve_resumes_without_moving_the_expiry]
     ResolveNotRepeatable "takes a decision that is sent again for lost" [resolve_again_is_the_same ambiguity_of_a_decision_is_settled]
     ResolveTakesEndsForItself "takes an owner's end for the decision" [resolve_is_never_taken_for_an_owners_step]
     ResolveAnyDecisionAgain "takes another decision for the one that was taken" [resolve_by_another_decision_is_lost]

@@ -261,6 +261,10 @@ impl Rules {
                 checkpoint: point.checkpoint(),
                 point: Some(point.clone()),
                 version: row.version + 1,
+                expires_at: match self.0 {
+                    Some(Defect::ResolveResumeExtends) => row.expires_at.max(now.store + retention),
+                    _ => row.expires_at,
+                },
                 ..row.clone()
             },
         };
