@@ -15,6 +15,10 @@
 //! # Ok(()) }
 //! ```
 
+// So that this crate's own tests may use what its other tests are made of.
+#[cfg(test)]
+extern crate self as idem_postgres;
+
 mod call;
 mod check;
 mod claim;

@@ -322,3 +322,6 @@ const RECORD: &str = "
   (extract(epoch FROM k.created_at) * 1000000)::bigint AS created_at,
   (extract(epoch FROM k.ended_at) * 1000000)::bigint AS ended_at,
   (extract(epoch FROM k.expires_at) * 1000000)::bigint AS expires_at";
+
+#[cfg(test)]
+mod tests;

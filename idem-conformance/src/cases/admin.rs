@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use idem_core::{KeyId, Rerun, Stuck};
+use idem_core::{ClaimRequest, KeyId, Rerun, Stuck};
 
 use crate::{
-    bench::{Bench, LEASE, MARGIN, RETENTION, answer, point, request},
+    bench::{Bench, LEASE, MARGIN, RETENTION, answer, body, point, request},
     step::Step,
 };
 
@@ -56,13 +56,14 @@ pub(super) async fn admin_find_sees_what_others_wrote(bench: &Bench) {
 
 pub(super) async fn admin_stuck_lists_the_longest_first(bench: &Bench) {
     let mut expected = Vec::new();
-    for _ in 0..4 {
+    // The later it was claimed, the shorter its lease, the longer it is stuck.
+    for lease in (1..=4).rev() {
         let id = bench.id();
-        let _owner = bench.take(&id).await;
-        expected.push(id);
-        bench.elapse(MARGIN * 3).await;
+        let request = ClaimRequest::new(id.clone(), body("first"), LEASE * lease, RETENTION);
+        let _owner = bench.take_by(&Arc::new(request.expect("valid spans"))).await;
+        expected.insert(0, id);
     }
-    bench.elapse(LEASE).await;
+    bench.elapse(LEASE * 5).await;
     let listed = stuck(bench, 10).await;
     assert_eq!(ids(&listed), expected.iter().collect::<Vec<_>>());
     assert!(listed.is_sorted_by(|one, next| one.stuck_for >= next.stuck_for));

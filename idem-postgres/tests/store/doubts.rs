@@ -1,4 +1,4 @@
-//! Rows that no store could have written, errors that must not tell, and a server that is not to be trusted.
+//! Counts at their limit, errors that must not tell, and a server that is not to be trusted.
 
 use std::error::Error;
 
@@ -8,53 +8,6 @@ use idem_test_support::{Postgres, postgres};
 use sqlx::{PgPool, postgres::PgConnectOptions};
 
 use crate::rig::{LEASE, RETENTION, Rig, answer, asks, claimed, id, kind, pool_to};
-
-/// A completed record whose impossible states nothing refuses.
-async fn unguarded() -> Rig {
-    let rig = Rig::on(postgres(), 2, Settings::new()).await;
-    let claim = rig.take(&id("k")).await;
-    rig.store.complete(&claim, &answer(), RETENTION).await.unwrap();
-    rig.sql(
-        "DO $$ DECLARE name text; BEGIN
-           FOR name IN SELECT conname FROM pg_constraint WHERE conrelid = 'idempotency_key'::regclass AND contype = 'c'
-           LOOP EXECUTE format('ALTER TABLE idempotency_key DROP CONSTRAINT %I', name); END LOOP;
-           FOR name IN SELECT unnest(ARRAY['lease_until', 'rerun_until', 'expires_at', 'fingerprint'])
-           LOOP EXECUTE format('ALTER TABLE idempotency_key ALTER %I DROP NOT NULL', name); END LOOP;
-         END $$",
-    )
-    .await;
-    rig
-}
-
-#[tokio::test]
-async fn b014_b170_impossible_rows_are_corrupt_and_nobody_runs() {
-    let rig = unguarded().await;
-    let rows = [
-        ("an answer without a status", "response_code = NULL"),
-        ("an answer without headers", "response_headers = NULL"),
-        ("an answer without a body", "response_body = NULL"),
-        ("a status that is none", "response_code = -7"),
-        ("headers that are none", "response_headers = '\\xff00ff'"),
-        ("a state of the future", "status = 'paused', ended_at = NULL"),
-        ("a state of the future that has expired", "status = 'paused', expires_at = '2001-01-01'"),
-        ("no state", "status = ''"),
-        ("a lease without an end", "status = 'in_progress', lease_until = NULL"),
-        ("a lease for ever", "status = 'in_progress', lease_until = 'infinity'"),
-        (
-            "a stale lease, to be run until nobody knows",
-            "status = 'in_progress', lease_until = '2001-01-01', rerun_until = NULL",
-        ),
-    ];
-    rig.sql("CREATE TABLE sound AS SELECT * FROM idempotency_key").await;
-    for (what, change) in rows {
-        rig.sql("DELETE FROM idempotency_key; INSERT INTO idempotency_key SELECT * FROM sound").await;
-        rig.sql(format!("UPDATE idempotency_key SET {change}")).await;
-        assert_eq!(kind(rig.store.claim(&asks(&id("k"))).await), StoreErrorKind::Corrupt, "claim: {what}");
-        assert_eq!(kind(rig.store.find(&id("k")).await), StoreErrorKind::Corrupt, "find: {what}");
-        assert_eq!(rig.store.sweep(9).await.ok(), Some(0), "sweep: {what}");
-        rig.until("SELECT count(*) FROM idempotency_key", 1).await;
-    }
-}
 
 #[tokio::test]
 async fn p24_a_token_that_cannot_be_raised_is_an_error_and_no_wrap() {

@@ -10,10 +10,16 @@
 mod crashes;
 mod doubts;
 mod dropped;
-mod locks;
 mod lost;
 mod pooler;
 mod races;
 mod rig;
-
 mod table;
+
+use idem_postgres::{PostgresStore, Settings};
+use sqlx::PgPool;
+
+/// The store that the rig puts on its database.
+fn open(pool: PgPool, settings: Settings) -> PostgresStore {
+    PostgresStore::with(pool, settings)
+}

@@ -10,6 +10,8 @@ use idem_postgres::{PostgresStore, Settings};
 use idem_test_support::{Database, Postgres, postgres};
 use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
 
+use super::open;
+
 pub(crate) const LEASE: Duration = Duration::from_mins(1);
 pub(crate) const RETENTION: Duration = Duration::from_hours(1);
 
@@ -28,14 +30,14 @@ impl Rig {
 
     pub(crate) async fn on(server: &Postgres, connections: u32, settings: Settings) -> Self {
         let database = server.database().await;
-        let store = PostgresStore::with(pool(&database, connections), settings);
+        let store = open(pool(&database, connections), settings);
         store.migrate().await.expect("an empty database takes the table");
         Self { store, direct: pool(&database, 4), database }
     }
 
     /// The same table through other connections.
     pub(crate) fn another(&self, connections: u32) -> PostgresStore {
-        PostgresStore::new(pool(&self.database, connections))
+        open(pool(&self.database, connections), Settings::new())
     }
 
     /// Moves every stored time into the past.
