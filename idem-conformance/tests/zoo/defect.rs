@@ -47,7 +47,7 @@ macro_rules! defects {
 
             /// Whether two calls at once show it, whatever else they were to do.
             pub(crate) const fn shows_in_histories(self) -> bool {
-                self.escapes_a_walk() && !matches!(self, Self::WedgedByDrop | Self::NoticeDeletes)
+                self.escapes_a_walk() && !matches!(self, Self::WedgedByDrop | Self::NoticeDeletes | Self::CheckpointIgnoresName)
             }
 
             /// The cases whose promise it breaks; each has to reject it.
