@@ -58,6 +58,7 @@ pub fn check(scenario: fn(), faults: &[&'static str]) {
         explore(random(schedules), scenario);
         explore(pct(), scenario);
     };
+    #[expect(clippy::disallowed_methods, reason = "how long it took is told, and nothing is judged by it")]
     let started = Instant::now();
     if let Err(failure) = catch_unwind(AssertUnwindSafe(as_shipped)) {
         let name = thread::current().name().unwrap_or_default().to_owned();

@@ -4,4 +4,5 @@ mod draining;
 mod dropping;
 mod heartbeat;
 mod rig;
+mod slowness;
 mod waiting;
