@@ -14,8 +14,15 @@ use super::{
     trial::{Trial, every_case, try_all},
 };
 
-/// Set to `wide`, or to the name of a statement, it has every case tried with every store, or with those of the statement.
+/// Set to `wide` it has every case tried with every damaged store; set to `redundant`, or to the name of a statement, with
+/// those that nothing is said to notice, or with those of the statement.
 const WIDE: &str = "IDEM_SQL_DROPS";
+
+/// Connections for cases that make one call after the other, as those of the table do: each new one prepares everything.
+const FEW: u32 = 2;
+
+/// Connections for cases that make many calls at once.
+const CROWD: u32 = 16;
 
 #[test]
 fn n10_whatever_a_statement_lacks_is_noticed_or_redundant_for_a_reason() {
@@ -51,6 +58,14 @@ impl Drop<'_> {
         }
     }
 
+    fn is_of(&self, which: &str) -> bool {
+        match which {
+            "wide" => true,
+            "redundant" => matches!(self.verdict, Verdict::Redundant(_)),
+            statement => statement == self.damage.statement,
+        }
+    }
+
     /// Whether the table says that the plan is the same, and it is not. A plan does not show everything, but it shows
     /// what is computed apart.
     fn misjudged(&self) -> Option<String> {
@@ -79,7 +94,7 @@ fn short(drops: &[Drop<'_>]) -> Vec<String> {
     let cases: BTreeSet<_> = drops.iter().flat_map(Drop::killers).copied().collect();
     let mut trials: Vec<Trial<'_>> = cases.into_iter().map(|case| (None, case)).collect();
     trials.extend(drops.iter().flat_map(|drop| drop.killers().iter().map(|case| (Some(drop.damage), *case))));
-    let outcomes = try_all(&trials);
+    let outcomes = try_all(&trials, FEW);
     let surprises = trials.iter().zip(outcomes).filter_map(|(trial, outcome)| surprise(trial, outcome));
     drops.iter().filter_map(Drop::misjudged).chain(surprises).collect()
 }
@@ -97,18 +112,18 @@ fn surprise((damage, case): &Trial<'_>, outcome: Option<String>) -> Option<Strin
 fn wide(drops: &[Drop<'_>], which: &str) -> Vec<String> {
     let cases = every_case();
     let sound: Vec<Trial<'_>> = cases.iter().map(|case| (None, *case)).collect();
-    let outcomes = try_all(&sound);
+    let outcomes = try_all(&sound, CROWD);
     let mut complaints: Vec<_> =
         sound.iter().zip(outcomes).filter_map(|(trial, it)| surprise(trial, it)).collect();
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    for drop in drops.iter().filter(|drop| which == "wide" || which == drop.damage.statement) {
+    for drop in drops.iter().filter(|drop| drop.is_of(which)) {
         let count = seen.entry(drop.damage.statement).or_default();
         if *count == 0 {
             say(&format!("\n## {}\n", drop.damage.statement));
         }
         *count += 1;
         let trials: Vec<Trial<'_>> = cases.iter().map(|case| (Some(drop.damage), *case)).collect();
-        let outcomes = try_all(&trials).into_iter().zip(&cases);
+        let outcomes = try_all(&trials, CROWD).into_iter().zip(&cases);
         let killers: Vec<_> = outcomes.filter_map(|(outcome, case)| outcome.map(|_| *case)).collect();
         let listed = killers.iter().map(|case| format!("`{case}`")).collect::<Vec<_>>().join(", ");
         match drop.verdict {
@@ -126,7 +141,7 @@ fn wide(drops: &[Drop<'_>], which: &str) -> Vec<String> {
         }
         complaints.extend(drop.misjudged());
     }
-    assert!(!seen.is_empty(), "{WIDE} is wide or the name of a statement, not {which:?}");
+    assert!(!seen.is_empty(), "{WIDE} is wide, redundant or the name of a statement, not {which:?}");
     complaints
 }
 
@@ -150,19 +165,11 @@ fn n10_a_condition_without_a_line_and_a_line_without_a_condition_are_told() {
 fn n10_a_damaged_store_that_passes_and_a_sound_one_that_fails_are_told() {
     let harmless = Damage { what: "nothing".to_owned(), ..every_damage()[0].clone() };
     let trials = [(Some(&harmless), "claim_first_takes_the_key"), (None, "no such case")];
-    let told: Vec<_> =
-        trials.iter().zip(try_all(&trials)).filter_map(|(trial, outcome)| surprise(trial, outcome)).collect();
+    let told: Vec<_> = trials
+        .iter()
+        .zip(try_all(&trials, FEW))
+        .filter_map(|(trial, outcome)| surprise(trial, outcome))
+        .collect();
     assert_eq!(told[0], "claim without nothing: passes claim_first_takes_the_key");
     assert!(told[1].starts_with("the sound store fails no such case: there is no case"), "{told:?}");
-}
-#[test]
-fn zz_one() {
-    let Ok(ask) = env::var("ONE") else { return };
-    let parts: Vec<&str> = ask.split('|').collect();
-    let all = every_damage();
-    let d = all.iter().find(|d| d.statement == parts[0] && d.what == parts[1]).unwrap();
-    say(&d.text);
-    for c in parts[2].split(' ') {
-        say(&format!("{c}: {:?}", try_all(&[(Some(d), c)])));
-    }
 }

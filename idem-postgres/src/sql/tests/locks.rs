@@ -222,13 +222,14 @@ pub(super) async fn l06_of_takers_that_wait_for_one_lock_one_wins() {
 pub(super) async fn f06_a_mark_that_waited_past_its_time_is_too_late() {
     let rig = patient().await;
     let claim = rig.take(&id("k")).await;
-    let window = Duration::from_millis(400);
-    rig.store.checkpoint(&claim, &point(1), Rerun::Until(window)).await.unwrap();
+    // A connection that is there already: the mark has to be sent again before its time is over.
+    let mut lock = rig.direct.begin().await.unwrap();
+    rig.store.checkpoint(&claim, &point(1), Rerun::Until(Duration::from_secs(1))).await.unwrap();
     // Only held, never written: nothing makes the server look at a condition again.
-    let lock = holds(&rig, FENCE).await;
+    query(FENCE).execute(&mut *lock).await.unwrap();
     let release = async {
         rig.blocked(1).await;
-        rig.until("SELECT count(*) FROM idempotency_key WHERE clock_timestamp() >= rerun_until", 1).await;
+        query("SELECT pg_sleep_until(rerun_until) FROM idempotency_key").execute(&mut *lock).await.unwrap();
         lock.rollback().await.unwrap();
     };
     let again = point(2);

@@ -1,9 +1,6 @@
 //! What a sweep takes, and what it leaves to whoever holds it.
 
-use std::time::Duration;
-
 use idem_core::{KeyStore, Maintain};
-use idem_test_support::postgres;
 
 use crate::Settings;
 
@@ -14,8 +11,7 @@ use super::{
 
 #[tokio::test]
 pub(super) async fn g06_a_sweep_passes_over_a_row_that_is_just_being_claimed_again() {
-    let impatient = Settings::new().call_timeout(Duration::from_secs(2)).unwrap();
-    let rig = Rig::on(postgres(), 4, impatient).await;
+    let rig = Rig::new().await;
     let claim = rig.take(&id("k")).await;
     rig.store.complete(&claim, &answer(), RETENTION).await.unwrap();
     rig.elapse(RETENTION + LEASE).await;
@@ -24,7 +20,8 @@ pub(super) async fn g06_a_sweep_passes_over_a_row_that_is_just_being_claimed_aga
         response_headers = NULL, response_body = NULL, expires_at = clock_timestamp() + interval '1 hour'";
     sqlx::query(sql).execute(&mut *reclaim).await.unwrap();
     // It neither waits for the row nor takes it.
-    assert_eq!(rig.store.sweep(100).await.ok(), Some(0));
+    let options = rig.database.options().options([("lock_timeout", "100ms")]);
+    assert_eq!(open(pool_to(options, 1), Settings::new()).sweep(100).await.ok(), Some(0));
     reclaim.commit().await.unwrap();
     assert_eq!(rig.store.sweep(100).await.ok(), Some(0));
     assert!(rig.record(&id("k")).await.is_some());

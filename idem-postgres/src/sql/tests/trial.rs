@@ -83,8 +83,8 @@ pub(super) fn every_case() -> Vec<&'static str> {
     suite.chain(OF_OUR_OWN.iter().map(|(name, _)| *name)).collect()
 }
 
-/// Tries them all; says of each why it failed, if it did.
-pub(super) fn try_all(trials: &[Trial<'_>]) -> Vec<Option<String>> {
+/// Tries them all, each store with so many connections; says of each why it failed, if it did.
+pub(super) fn try_all(trials: &[Trial<'_>], connections: u32) -> Vec<Option<String>> {
     quiet();
     let next = AtomicUsize::new(0);
     let mut outcomes = vec![None; trials.len()];
@@ -92,7 +92,7 @@ pub(super) fn try_all(trials: &[Trial<'_>]) -> Vec<Option<String>> {
         let lanes: Vec<_> = (0..LANES.min(trials.len()))
             .map(|_| {
                 let lane = || {
-                    let lane = Lane::new();
+                    let lane = Lane::new(connections);
                     let mut seen = Vec::new();
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
@@ -120,7 +120,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn new() -> Self {
+    fn new(connections: u32) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name(QUIET)
@@ -129,8 +129,10 @@ impl Lane {
         let runtime = runtime.expect("a runtime");
         let (database, pool) = runtime.block_on(async {
             let database = postgres().database().await;
-            let pool = PgPoolOptions::new().max_connections(16).test_before_acquire(false);
-            let pool = pool.connect_lazy_with(database.options());
+            // Most of these plans are used a few times only.
+            let options = database.options().options([("plan_cache_mode", "force_generic_plan")]);
+            let pool = PgPoolOptions::new().max_connections(connections).test_before_acquire(false);
+            let pool = pool.connect_lazy_with(options);
             PostgresStore::with(pool.clone(), Settings::new()).migrate().await.expect("a table");
             (database, pool)
         });
