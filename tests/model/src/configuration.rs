@@ -46,9 +46,10 @@ pub(crate) fn wide() -> Vec<Model> {
         let with = |what: &str| model(&format!("{kinds:?}: {what}"), &two, &kinds);
         models.extend([
             with("everything").failures(1).heartbeat().reconciler(),
-            with("two faults, reconciler").faults(2).reconciler().ticks(3),
-            with("two faults, heartbeat").faults(2).heartbeat().ticks(3),
-            with("two faults, failures").faults(2).failures(1).ticks(3),
+            with("everything, five ticks").failures(1).heartbeat().reconciler().ticks(5),
+            with("two faults, reconciler").faults(2).reconciler(),
+            with("two faults, heartbeat").faults(2).heartbeat(),
+            with("two faults, failures").faults(2).failures(1),
         ]);
         let three = |what: &str| model(&format!("three attempts, {kinds:?}: {what}"), &[SAME; 3], &kinds);
         models.extend([
@@ -63,12 +64,13 @@ pub(crate) fn wide() -> Vec<Model> {
             with("reconciler, heartbeat").reconciler().heartbeat(),
             with("failures, heartbeat").failures(1).heartbeat(),
             with("in either order").reversed().failures(1).reconciler(),
+            with("two faults").faults(2).failures(1).ticks(3),
         ]);
     }
     models
 }
 
-/// A first model: one attempt after the other is added, with a fault, four ticks and two lives.
+/// One fault, four ticks, two lives; the rest is added.
 pub(crate) fn model(name: &str, attempts: &[Request], effects: &[Kind]) -> Model {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     Model {
