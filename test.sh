@@ -60,6 +60,10 @@ step cargo clippy "${all[@]}" --all-targets -- -D warnings
 RUSTDOCFLAGS="-D warnings" step cargo doc "${all[@]}" --no-deps
 step cargo test "${all[@]}" --no-run
 step cargo run --release --package idem-model
+# A workspace of its own: it puts another `std` and `tokio` before the sources.
+interleavings=(--manifest-path tests/interleavings/Cargo.toml)
+step cargo fmt "${interleavings[@]}" --all --check
+step cargo test "${interleavings[@]}" --target-dir "${CARGO_TARGET_DIR:-target}/interleavings"
 # The tests of all crates share one server; those that kill servers start their own.
 step "${CARGO_TARGET_DIR:-target}/debug/with-postgres" cargo test "${all[@]}" --no-fail-fast
 

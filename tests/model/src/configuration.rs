@@ -56,6 +56,7 @@ pub(crate) fn wide() -> Vec<Model> {
             three("reconciler").ticks(3).reconciler(),
             three("heartbeat").ticks(3).heartbeat(),
             three("failures").ticks(3).failures(1),
+            three("two faults").ticks(3).faults(2),
         ]);
     }
     for kinds in [[Keyed, AtMostOnce], [Keyed, Keyed], [AtMostOnce, AtMostOnce], [Natural, AtMostOnce]] {
@@ -65,6 +66,7 @@ pub(crate) fn wide() -> Vec<Model> {
             with("failures, heartbeat").failures(1).heartbeat(),
             with("in either order").reversed().failures(1).reconciler(),
             with("two faults").faults(2).failures(1).ticks(3),
+            with("everything").failures(1).heartbeat().reconciler(),
         ]);
     }
     models
