@@ -51,7 +51,20 @@ fn n04_postgres_goes_in_step_with_the_state_functions() {
 
 #[test]
 fn s01_every_history_of_postgres_is_explained_by_an_order_of_its_calls() {
-    println!("{}", linear::run::<Postgres>(50));
+    let tally = linear::run::<Postgres>(50);
+    println!("{tally}");
+    for (call, answer) in [
+        ("claim", "new"),
+        ("claim", "taken over"),
+        ("claim", "completed"),
+        ("claim", "in progress"),
+        ("complete", "ok"),
+        ("overlap", "claim"),
+        ("overlap", "complete"),
+        ("overlap", "checkpoint"),
+    ] {
+        assert!(tally.of(call, answer) > 0, "no history came to {call}: {answer}\n{tally}");
+    }
 }
 
 /// Postgres with a trigger that gives each new owner the token of the one before.

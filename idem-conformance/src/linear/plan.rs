@@ -35,7 +35,7 @@ pub(super) enum Opening {
     Expired,
 }
 
-/// One call, what goes wrong with it, and how long it takes its time on the way there and back.
+/// One call, what goes wrong with it, and how long it is under way there and back.
 #[derive(Clone, Debug)]
 pub(super) struct Move {
     pub(super) act: Act,

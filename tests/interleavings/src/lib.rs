@@ -37,6 +37,10 @@ const PCT_DEPTH: usize = 3;
 /// How many schedules are run twice, to see that a printed one can be replayed.
 const REPLAYED: usize = 20;
 
+/// Runs one of them again.
+const COMMAND: &str =
+    "cargo test --manifest-path tests/interleavings/Cargo.toml --target-dir target/interleavings --";
+
 /// Checks that `scenario` holds as shipped under random and PCT schedules, and that both find each fault in it.
 ///
 /// # Panics
@@ -45,6 +49,9 @@ pub fn check(scenario: fn(), faults: &[&'static str]) {
     assert!(!faults.is_empty(), "a scenario without a fault shows nothing");
     // Leaked once per test: a switch is a name that lives as long as the program.
     let shown = env::var("IDEM_FAULT").ok().map(|fault| &*fault.leak());
+    if let Some(shown) = shown {
+        assert!(faults.contains(&shown), "this scenario has no fault {shown:?}, but {faults:?}");
+    }
     scheduled::switch_on(shown);
     if let Ok(schedule) = env::var("IDEM_REPLAY") {
         explore(ReplayScheduler::new_from_encoded(schedule.trim()), scenario);
@@ -62,7 +69,8 @@ pub fn check(scenario: fn(), faults: &[&'static str]) {
     let started = Instant::now();
     if let Err(failure) = catch_unwind(AssertUnwindSafe(as_shipped)) {
         let name = thread::current().name().unwrap_or_default().to_owned();
-        eprintln!("to replay it: IDEM_REPLAY=<the schedule above> {COMMAND} {name}");
+        let fault = shown.map_or(String::new(), |fault| format!("IDEM_FAULT={fault:?} "));
+        eprintln!("to replay it: {fault}IDEM_REPLAY=<the schedule above> {COMMAND} {name}");
         resume_unwind(failure);
     }
     println!("holds under {schedules} random and as many PCT schedules, in {:.1?}", started.elapsed());
@@ -76,9 +84,6 @@ pub fn check(scenario: fn(), faults: &[&'static str]) {
         println!("{fault:?} is found by random schedule {random} and by PCT schedule {pct} of {schedules}");
     }
 }
-
-const COMMAND: &str =
-    "cargo test --manifest-path tests/interleavings/Cargo.toml --target-dir target/interleavings --";
 
 fn number(variable: &str, default: u64) -> u64 {
     env::var(variable).map_or(default, |text| {

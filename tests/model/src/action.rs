@@ -32,8 +32,9 @@ pub(crate) enum Action {
     Fail(Number),
     /// The call was definitely not done.
     NotDone(Number),
-    /// The engine is told to stop, or gives up an end that it cannot settle.
+    /// The engine is told to stop.
     HandOn(Number),
+    /// A mark that cannot be settled is withdrawn; an end that cannot be settled is told as unknown.
     GiveUp(Number),
     /// The handler does not know how an effect went, and goes past it.
     GoPast(Number),
@@ -55,7 +56,7 @@ impl Model {
             self.actions_of(world, number, actions);
         }
         actions.extend((0..world.late.len()).filter(|&place| world.late[place].is_some()).map(Action::Land));
-        if world.clock < self.bounds.clock && world.calls().all(|due| due > world.clock) {
+        if world.clock < self.bounds.clock && world.calls_due().all(|due| due > world.clock) {
             actions.push(Action::Tick);
         }
         if world.picked {

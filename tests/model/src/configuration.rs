@@ -57,6 +57,7 @@ pub(crate) fn wide() -> Vec<Model> {
             three("heartbeat").ticks(3).heartbeat(),
             three("failures").ticks(3).failures(1),
             three("two faults").ticks(3).faults(2),
+            three("everything").ticks(3).failures(1).heartbeat().reconciler(),
         ]);
     }
     for kinds in [[Keyed, AtMostOnce], [Keyed, Keyed], [AtMostOnce, AtMostOnce], [Natural, AtMostOnce]] {

@@ -1,7 +1,8 @@
 //! How a rule of the table or of the seam is broken without a copy of it.
 //!
-//! The shipping function is asked about a row, a call or a time that is not the real one, and what it writes is put
-//! right where only the judgement was meant to change. An engine's rule is broken in `owner.rs`, where it is followed.
+//! The shipping function is asked about a row, a call or a time that is not the real one; or what it writes or answers
+//! is changed afterwards. Where only the judgement was meant to change, what is written is put right again. An engine's
+//! rule is broken in `owner.rs`, where it is followed.
 
 use crate::{
     machine::{self, ALWAYS, Answer, Call, Decided, How, NEVER, Reruns, Row, RowState},
@@ -92,33 +93,24 @@ fn before_write(rule: Rule, row: &mut Row, call: &mut Call) {
         | (Rule::FenceCheckpoint, Call::Checkpoint { fence, .. })
         | (Rule::FenceRelease, Call::Release { fence, .. })
         | (Rule::FenceRenew, Call::Renew { fence, .. }) => *fence = current,
-        (
-            Rule::FenceOperation,
-            Call::Complete { fence, .. }
-            | Call::Checkpoint { fence, .. }
-            | Call::Release { fence, .. }
-            | Call::Renew { fence, .. },
-        ) => fence.0 = current.0,
-        (
-            Rule::FenceToken,
-            Call::Complete { fence, .. }
-            | Call::Checkpoint { fence, .. }
-            | Call::Release { fence, .. }
-            | Call::Renew { fence, .. },
-        ) => fence.1 = current.1,
-        (Rule::CompletedIsFinal, Call::Complete { .. })
-        | (Rule::CompleteNotFailed, Call::Complete { .. })
-        | (Rule::RenewInProgress, Call::Renew { .. })
-        | (Rule::CheckpointInProgress, Call::Checkpoint { .. }) => {
-            let lied = match rule {
-                Rule::CompletedIsFinal => matches!(row.state, RowState::Completed(_)),
-                Rule::CompleteNotFailed => row.state == RowState::Failed,
-                _ => true,
-            };
-            if lied {
-                row.state = RowState::InProgress;
+        (Rule::FenceOperation, _) => {
+            if let Some(fence) = call.fence_mut() {
+                fence.0 = current.0;
             }
         }
+        (Rule::FenceToken, _) => {
+            if let Some(fence) = call.fence_mut() {
+                fence.1 = current.1;
+            }
+        }
+        (Rule::CompletedIsFinal, Call::Complete { .. }) if matches!(row.state, RowState::Completed(_)) => {
+            row.state = RowState::InProgress;
+        }
+        (Rule::CompleteNotFailed, Call::Complete { .. }) if row.state == RowState::Failed => {
+            row.state = RowState::InProgress;
+        }
+        (Rule::RenewInProgress, Call::Renew { .. })
+        | (Rule::CheckpointInProgress, Call::Checkpoint { .. }) => row.state = RowState::InProgress,
         (Rule::ReleaseInProgress, Call::Release { .. }) => {
             (row.state, row.rerun) = (RowState::InProgress, ALWAYS);
         }

@@ -15,7 +15,7 @@ use idem_core::{
     StoreErrorKind, state,
 };
 
-pub(crate) use record::{ALWAYS, Journal, Mark, NEVER, Print, Row, RowState, at};
+pub(crate) use record::{ALWAYS, Journal, Mark, NEVER, OVER, Print, Row, RowState, at};
 
 /// A call of the store, as the decision sees it. Spans are ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +26,19 @@ pub(crate) enum Call {
     Complete { fence: (u8, u8), response: u8, retention: u8 },
     Release { fence: (u8, u8), retention: u8 },
     Resolve { seen: Row, decision: Settled, retention: u8, fresh: u8 },
+}
+
+impl Call {
+    /// The fence that a write of an owner shows.
+    pub(crate) fn fence_mut(&mut self) -> Option<&mut (u8, u8)> {
+        match self {
+            Self::Renew { fence, .. }
+            | Self::Checkpoint { fence, .. }
+            | Self::Complete { fence, .. }
+            | Self::Release { fence, .. } => Some(fence),
+            Self::Claim { .. } | Self::Resolve { .. } => None,
+        }
+    }
 }
 
 /// Until when a new owner may run the work again; `Until` counts ticks.

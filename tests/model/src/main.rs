@@ -46,13 +46,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{model::Model, mutants::Mutant, run::explore, sometimes::Reached};
+use crate::{model::Model, mutants::Mutant, rule::Rule, run::explore, sometimes::Reached};
 
 #[derive(Debug, Parser)]
 #[command(about = "Checks the machine exhaustively, and checks the check")]
 struct Arguments {
     /// Threads of an exploration.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, global = true, default_value_t = 2)]
     threads: usize,
     #[command(subcommand)]
     command: Option<What>,
@@ -74,16 +74,15 @@ enum What {
 fn main() -> ExitCode {
     let Arguments { threads, command } = Arguments::parse();
     let good = match command {
-        None => [base(threads), kill_all(threads)].iter().all(|&good| good),
+        None => all(&configuration::base(), threads) & kill_all(threads),
         Some(What::Wide) => all(&configuration::wide(), threads),
         Some(What::Trace { rule }) => trace(&rule),
-        Some(What::Rules) => list(),
+        Some(What::Rules) => {
+            list();
+            true
+        }
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn base(threads: usize) -> bool {
-    all(&configuration::base(), threads)
 }
 
 /// Explores each, and looks whether everything that must happen sometimes did.
@@ -140,7 +139,8 @@ fn kill_all(threads: usize) -> bool {
 
 /// One thread, so that the first trace is a shortest one.
 fn trace(rule: &str) -> bool {
-    let named = |mutant: &&Mutant| format!("{:?}", mutant.broken).contains(rule);
+    let is = |broken: &Rule| format!("{broken:?}").eq_ignore_ascii_case(rule);
+    let named = |mutant: &&Mutant| mutant.broken.iter().any(is);
     let mut told = false;
     for mutant in mutants::all().filter(named) {
         told = true;
@@ -158,13 +158,16 @@ fn trace(rule: &str) -> bool {
     told
 }
 
-fn list() -> bool {
+fn list() {
     for mutant in mutants::all() {
         let noticed = match mutant.equivalent {
             Some(reason) => format!("nothing: {reason}"),
-            None => explore(&mutant.model(), 1).promises().join(" "),
+            None => format!("noticed by {}", explore(&mutant.model(), 1).promises().join(" ")),
         };
-        println!("{:?}: {}\n    noticed by {noticed}", mutant.broken, mutant.text);
+        println!("{:?}: {}\n    {noticed}", mutant.broken, mutant.text);
     }
-    true
+    println!("\nwhat notices:");
+    for &(_, promise, wording) in promise::ALL {
+        println!("{promise:>8}  {wording}");
+    }
 }

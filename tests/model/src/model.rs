@@ -138,7 +138,7 @@ impl stateright::Model for Model {
     }
 
     fn next_state(&self, last: &World, action: Action) -> Option<World> {
-        if last.broken != promise::Broken::default() {
+        if last.broken.any() {
             return None; // a broken promise ends the run
         }
         let mut world = last.clone();
@@ -146,6 +146,9 @@ impl stateright::Model for Model {
         self.act(next, action)?;
         if next.known.lives > 1 {
             self.reached(Sometimes::SecondLife);
+        }
+        if let Some(without) = self.without {
+            next.broken.disregard(without);
         }
         next.forget(self.bounds.window);
         Some(world)

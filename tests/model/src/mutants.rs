@@ -25,7 +25,9 @@ pub(crate) struct Mutant {
     heartbeat: bool,
     reconciler: bool,
     failures: u8,
-    /// The one promise that notices: without it, this mutant lives.
+    faults: u8,
+    ticks: u8,
+    /// The one promise that notices: were it not looked at, this mutant would live.
     pub(crate) only: Option<&'static str>,
     /// Why nothing can notice.
     pub(crate) equivalent: Option<&'static str>,
@@ -46,6 +48,8 @@ const fn mutant(text: &'static str, broken: &'static [Rule]) -> Mutant {
         heartbeat: false,
         reconciler: false,
         failures: 0,
+        faults: 1,
+        ticks: 4,
         only: None,
         equivalent: None,
     }
@@ -55,6 +59,7 @@ impl Mutant {
     /// The configuration in which it shows.
     pub(crate) fn model(&self) -> Model {
         let mut model = model(self.text, self.requests, self.effects).failures(self.failures);
+        (model.bounds.faults, model.bounds.clock) = (self.faults, self.ticks);
         model.bounds.heartbeat = self.heartbeat;
         model.bounds.reconciler = self.reconciler;
         model.broken = self.broken.to_vec();
@@ -83,6 +88,16 @@ impl Mutant {
 
     const fn failures(mut self, failures: u8) -> Self {
         self.failures = failures;
+        self
+    }
+
+    const fn undisturbed(mut self) -> Self {
+        self.faults = 0;
+        self
+    }
+
+    const fn ticks(mut self, ticks: u8) -> Self {
+        self.ticks = ticks;
         self
     }
 

@@ -102,7 +102,7 @@ impl Model {
         }
         let known = world.known.of[usize::from(life) - 1];
         let marked = known.marked[at] || self.effects[at].is_natural();
-        if !marked || known.token < attempt_token(world, number) {
+        if !marked || known.token < world.attempts[number].fence.token {
             world.broken.note(Promise::S2);
         }
         if known.results[at] != 0 {
@@ -276,8 +276,4 @@ impl Model {
             }
         }
     }
-}
-
-fn attempt_token(world: &World, number: Number) -> u8 {
-    world.attempts[number].fence.token
 }

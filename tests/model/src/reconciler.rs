@@ -14,7 +14,7 @@ impl Model {
     pub(crate) fn may_look(&self, world: &World) -> bool {
         world.reconciler == Reconciler::Waiting
             && world.row.is_some_and(|row| machine::is_in_doubt(&row, world.clock))
-            && (world.calls().next().is_none() || self.breaks(Rule::ResolveWaits))
+            && (world.calls_due().next().is_none() || self.breaks(Rule::ResolveWaits))
     }
 
     /// Reads the record and asks the providers.

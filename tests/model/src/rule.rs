@@ -13,9 +13,19 @@ pub(crate) enum Stage {
     Later,
 }
 
-/// A rule. Its wording is in `mutants.rs`, beside how its absence is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Rule {
+macro_rules! rules {
+    ($($(#[$doc:meta])* $rule:ident,)*) => {
+        /// A rule. What the machine does without it is said in `mutants/`, beside how that is found.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub(crate) enum Rule { $($rule,)* }
+
+        /// All of them.
+        #[cfg(test)]
+        pub(crate) const ALL: &[Rule] = &[$(Rule::$rule,)*];
+    };
+}
+
+rules! {
     // The claim: rows of the table, and the write that repeats them.
     TakeCompares,
     TakeClientToken,

@@ -4,7 +4,7 @@
 //! alone and undisturbed. This asks less of the checker than "eventually" along endless paths, and more of the machine:
 //! no state may need somebody else's help. Only the row decides where it ends, so that each row is tried once.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, sync::Arc};
 
 use ahash::HashMap;
 
@@ -36,6 +36,8 @@ pub(crate) fn ends(model: &Model, world: &World) -> bool {
 fn run(model: &Model, row: Row, clock: u8) -> bool {
     let mut model = model.clone();
     model.bounds.lives = 2;
+    // What an imagined retry comes to is not reached.
+    model.reached = Arc::default();
     // The same request as the row's, by a process that knows both versions of the fingerprint.
     model.retry_of(row.fingerprint.body);
     // Whoever claimed it, it was none of the retry's.

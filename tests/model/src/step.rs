@@ -73,7 +73,8 @@ impl Model {
     }
 
     fn failed_step(&self, world: &mut World, action: Action, number: Number) {
-        world.failures += 1;
+        world.failures +=
+            u8::from(!matches!((action, world.attempts[number].at), (Action::GiveUp(_), At::Complete)));
         let attempt = &mut world.attempts[number];
         let stops = matches!(action, Action::HandOn(_) | Action::GoPast(_));
         if stops
@@ -95,7 +96,6 @@ impl Model {
                 At::Withdraw { effect, skip: u8::from(!self.breaks(Rule::WithdrawSkips)) }
             }
             (Action::GiveUp(_), _) => {
-                world.failures -= 1; // not the handler's
                 self.reached(Sometimes::SaidUnknown);
                 At::Answered(Said::Unknown)
             }

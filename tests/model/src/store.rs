@@ -1,12 +1,12 @@
 //! What a statement does where it lands: the store's side, and the provider's.
 
 use crate::{
-    machine::{self, Answer, Call, Decided, Grant, How, Mark, Row, RowState},
+    machine::{self, Answer, Call, Decided, Grant, How, Mark, Row, RowState, Settled},
     model::Model,
     promise::Promise,
     rule::{Rule, Stage},
     sometimes::Sometimes,
-    world::{Fence, Life, Reply, Seen, Statement, World},
+    world::{EFFECTS, Fence, Life, Reply, Seen, Statement, World},
 };
 
 /// The reconciler's attempt id and its answers; attempts are numbered from 1.
@@ -130,7 +130,7 @@ impl Model {
     fn create(&self, world: &mut World, by: u8, write: Row, grant: Grant) -> Option<Reply> {
         if world.known.lives >= self.bounds.lives {
             // One life more than is explored, unless the step that leads there has broken a promise.
-            return world.broken.any().then_some(Reply::Fault);
+            return world.broken.any().then_some(Reply::StartAgain);
         }
         if let Some(row) = world.row.filter(|row| row.state != RowState::InProgress) {
             world.known.window += u8::from(machine::is_expired(&row, world.clock));
@@ -273,7 +273,7 @@ impl Model {
         }
         let (was, is) = (before.journal(), after.journal());
         let life = world.life();
-        for effect in 0..2 {
+        for effect in 0..EFFECTS {
             life.marked[effect] |= is.0[effect] == Mark::Open;
             if let (Mark::Result(result), true) = (is.0[effect], was.0[effect] != is.0[effect]) {
                 life.results[effect] = result;
@@ -287,13 +287,13 @@ impl Model {
 
     /// The same call again, as after a lost reply: it must get the same answer.
     fn judge_again(&self, world: &mut World, statement: Statement) {
-        let (_, answer) = match statement {
+        let answer = match statement {
             Statement::Claim { by } => {
                 let (_, answer) = self.decide_claim(world, by, Stage::Look);
                 let recognised = matches!(answer, Answer::Claimed(grant) if grant.how == How::Reissued);
-                (None::<Row>, if recognised { Answer::Done } else { answer })
+                if recognised { Answer::Done } else { answer }
             }
-            _ => self.decide_write(world, statement),
+            _ => self.decide_write(world, statement).1,
         };
         // A resolution of something else than was seen is another promise's matter.
         let as_seen = match (statement, world.row) {
@@ -311,7 +311,6 @@ impl Model {
     }
 
     fn reach_write(&self, statement: Statement, before: &Row, after: &Row, clock: u8) {
-        use machine::Settled;
         match statement {
             Statement::Complete { .. } => {
                 if after.token > 1 {

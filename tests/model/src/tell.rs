@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use crate::{
     action::Action,
-    machine::{ALWAYS, Mark, NEVER, Reruns, Row, RowState, Settled},
+    machine::{ALWAYS, Mark, NEVER, OVER, Reruns, Row, RowState, Settled},
     model::Model,
     owner::{Number, id},
-    world::{At, Said, Statement, World},
+    world::{At, EFFECTS, Said, Statement, World},
 };
 
-const EFFECTS: [&str; 2] = ["A", "B"];
+const NAMES: [&str; EFFECTS] = ["A", "B"];
 
 /// One line for a step: what happened, and the row after it.
 pub(crate) fn line(model: &Model, before: &World, action: Action, after: &World) -> String {
@@ -20,9 +20,12 @@ pub(crate) fn line(model: &Model, before: &World, action: Action, after: &World)
             let _ = write!(line, " -> {}", answer(said));
         }
     }
-    if before.row != after.row {
-        let _ =
-            write!(line, "\n          [{}]", after.row.map_or("no record".to_owned(), |row| record(&row)));
+    let told = |world: &World| {
+        let version = |row: &Row| world.is_watched().then_some(row.version);
+        world.row.map_or("no record".to_owned(), |row| record(&row, version(&row)))
+    };
+    if told(before) != told(after) {
+        let _ = write!(line, "\n          [{}]", told(after));
     }
     line
 }
@@ -30,7 +33,7 @@ pub(crate) fn line(model: &Model, before: &World, action: Action, after: &World)
 fn happened(model: &Model, world: &World, action: Action) -> String {
     let sends = |number: Number| match (model.turn(world, number), model.statement(world, number)) {
         (Some(At::Mark(effect)), _) => {
-            format!("its mark of {} is too old to call", EFFECTS[usize::from(effect)])
+            format!("its mark of {} is too old to call", NAMES[usize::from(effect)])
         }
         (Some(_), _) => "its own lease is over".to_owned(),
         (None, Some(statement)) => sent(&statement),
@@ -93,7 +96,7 @@ fn sent(statement: &Statement) -> String {
         Statement::Release { .. } => "release".to_owned(),
         Statement::Resolve { decision, .. } => decided(decision),
         Statement::Call { by, effect, key, .. } => {
-            format!("call of {} by {by} (provider key {key})", EFFECTS[usize::from(effect)])
+            format!("call of {} by {by} (provider key {key})", NAMES[usize::from(effect)])
         }
     }
 }
@@ -123,19 +126,23 @@ fn answer(said: Said) -> String {
     }
 }
 
-fn record(row: &Row) -> String {
+/// The version is told where somebody compares it; elsewhere the model forgets it, and the ticks that are over.
+fn record(row: &Row, version: Option<u8>) -> String {
     let state = match row.state {
+        RowState::InProgress if row.lease == 0 => "in_progress, lease over".to_owned(),
         RowState::InProgress => format!("in_progress, lease until t{}", row.lease),
-        RowState::Completed(response) => format!("completed with {response}, expires t{}", row.expires),
-        RowState::Failed => format!("failed, expires t{}", row.expires),
+        RowState::Completed(response) => format!("completed with {response}, {}", expiry(row.expires)),
+        RowState::Failed => format!("failed, {}", expiry(row.expires)),
     };
     let rerun = match row.rerun {
         ALWAYS => "always".to_owned(),
         NEVER => "never".to_owned(),
+        OVER => "no more".to_owned(),
         tick => format!("until t{}", tick - 1),
     };
+    let version = version.map_or(String::new(), |version| format!(" version {version}"));
     format!(
-        "operation {} token {} of attempt {}: {state}; runs again {rerun}; checkpoint {}: {}",
+        "operation {} token {}{version} of attempt {}: {state}; runs again {rerun}; checkpoint {}: {}",
         row.operation,
         row.token,
         row.attempt,
@@ -144,8 +151,12 @@ fn record(row: &Row) -> String {
     )
 }
 
-fn marks(marks: [Mark; 2]) -> String {
-    let each = marks.iter().zip(EFFECTS).filter_map(|(mark, name)| match mark {
+fn expiry(expires: u8) -> String {
+    if expires == 0 { "expired".to_owned() } else { format!("expires t{expires}") }
+}
+
+fn marks(marks: [Mark; EFFECTS]) -> String {
+    let each = marks.iter().zip(NAMES).filter_map(|(mark, name)| match mark {
         Mark::Blank => None,
         Mark::Open => Some(format!("{name} open")),
         Mark::Result(result) => Some(format!("{name} = {result}")),

@@ -4,7 +4,7 @@ mod attempt;
 mod known;
 
 use crate::{
-    machine::{ALWAYS, How, Journal, Mark, Print, Reruns, Row, RowState, Settled, at},
+    machine::{ALWAYS, How, Journal, Mark, OVER, Print, Reruns, Row, RowState, Settled, at},
     promise::Broken,
 };
 
@@ -151,8 +151,8 @@ impl World {
         *free = Some(statement);
     }
 
-    /// Whether a call to a provider is under way.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = u8> + '_ {
+    /// When each call to a provider that is under way arrives at the latest.
+    pub(crate) fn calls_due(&self) -> impl Iterator<Item = u8> + '_ {
         self.late.iter().filter_map(|late| match late {
             Some(Statement::Call { due, .. }) => Some(*due),
             _ => None,
@@ -202,16 +202,20 @@ impl World {
         Attempt::ended(attempt.at, attempt.ran)
     }
 
+    /// Whether a resolution is on its way, which compares versions.
+    pub(crate) fn is_watched(&self) -> bool {
+        matches!(self.reconciler, Reconciler::Looked { .. } | Reconciler::Unknown { .. })
+            || self.late.iter().flatten().any(|late| matches!(late, Statement::Resolve { .. }))
+    }
+
     fn forget_row(&mut self) {
-        let clock = self.clock;
-        let watched = matches!(self.reconciler, Reconciler::Looked { .. } | Reconciler::Unknown { .. })
-            || self.late.iter().flatten().any(|late| matches!(late, Statement::Resolve { .. }));
+        let (clock, watched) = (self.clock, self.is_watched());
         let Some(row) = &mut self.row else { return };
         if row.lease <= clock || row.state != RowState::InProgress {
             row.lease = 0;
         }
-        if row.rerun != ALWAYS && row.rerun > at(0) && row.rerun <= at(clock) {
-            row.rerun = at(0);
+        if row.rerun != ALWAYS && row.rerun > OVER && row.rerun <= at(clock) {
+            row.rerun = OVER;
         }
         if row.expires <= clock {
             row.expires = 0;

@@ -130,7 +130,9 @@ async fn meet(
     });
     let callers = acts.map(|act| vec![Move { act, fault: Fault::None, there: 0, back: 0 }]);
     let told = Told { claim: owner.cloned(), found: before.0.clone() };
-    let ops = play(&[Arc::clone(&store), store], &id(), told, callers.into()).await;
+    let (handles, id) = ([Arc::clone(&store), store], id());
+    let played = play(&handles, &id, told, callers.into());
+    let ops = timeout(PATIENCE, played).await.expect("both calls come to the gate");
     assert_eq!(ops.len(), 4, "two calls, and a look over each handle");
     explain(before.0.as_ref(), &ops, window())
 }

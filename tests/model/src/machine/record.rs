@@ -14,10 +14,13 @@ pub(crate) const NEVER: u8 = 0;
 /// `rerun_until` = `infinity`.
 pub(crate) const ALWAYS: u8 = u8::MAX;
 
-/// `rerun_until` = this tick; the first two numbers and the last one are taken.
+/// `rerun_until` = this tick; 0 and the last number are taken.
 pub(crate) const fn at(tick: u8) -> u8 {
     tick + 1
 }
+
+/// `rerun_until` = a tick that is over.
+pub(crate) const OVER: u8 = at(0);
 
 /// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,9 +73,9 @@ pub(crate) enum Mark {
 }
 
 impl Journal {
-    /// The first effect that is open.
+    /// The effects that are open.
     pub(crate) fn open(self) -> impl Iterator<Item = usize> {
-        (0..2).filter(move |&effect| self.0[effect] == Mark::Open)
+        (0..self.0.len()).filter(move |&effect| self.0[effect] == Mark::Open)
     }
 
     /// Whether a result is noted.

@@ -9,8 +9,8 @@ use crate::{
 
 pub(super) const ALL: &[Mutant] = &[
     mutant("an unknown claim counts as granted", &[Rule::ClaimAcknowledged]),
-    mutant("an unknown mark counts as written", &[Rule::MarkAcknowledged]).on(&[Keyed]).only("S2"),
-    mutant("no mark before a call", &[Rule::MarkFirst]).on(&[AtMostOnce]),
+    mutant("an unknown mark counts as written", &[Rule::MarkAcknowledged]).on(&[Keyed]),
+    mutant("no mark before a call", &[Rule::MarkFirst]).on(&[Keyed]).undisturbed().ticks(2).only("S2"),
     mutant("an open mark counts as a result", &[Rule::MarkIsNoResult]).on(&[Keyed]),
     mutant("an open effect without a key is called again", &[Rule::OpenNotRepeated]).on(&[AtMostOnce]),
     mutant("the next owner passes over an open mark", &[Rule::OpenNotRepeated, Rule::DoubtNotTaken])

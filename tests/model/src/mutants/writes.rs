@@ -10,10 +10,10 @@ pub(super) const ALL: &[Mutant] = &[
     mutant("complete without a fence", &[Rule::FenceComplete]),
     mutant("checkpoint without a fence", &[Rule::FenceCheckpoint]).on(&[AtMostOnce]),
     mutant("release without a fence", &[Rule::FenceRelease]).failures(1),
-    mutant("renew without a fence", &[Rule::FenceRenew]).heartbeat().only("S8"),
+    mutant("renew without a fence", &[Rule::FenceRenew]).heartbeat(),
     mutant("a fence without the operation", &[Rule::FenceOperation]),
     mutant("a fence without the token", &[Rule::FenceToken]),
-    mutant("complete overwrites a completed record", &[Rule::CompletedIsFinal]),
+    mutant("complete overwrites a completed record", &[Rule::CompletedIsFinal]).only("S8"),
     mutant("complete of a failed record", &[Rule::CompleteNotFailed])
         .failures(1)
         .equivalent("an owner sends one kind of end: nobody who has released completes"),
