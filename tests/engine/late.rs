@@ -1,10 +1,10 @@
-//! A claim whose answer came late.
+//! A claim, or a mark, whose answer came late.
 
 use std::time::Duration;
 
-use idem::{ErrorKind, conformance::Call};
+use idem::{Decision, ErrorKind, Maintain, conformance::Call, policy::RETENTION};
 
-use crate::rig::{Rig, engine_error, executed, opaque, pay, replayed, resumable};
+use crate::rig::{LEASE, Rig, engine_error, executed, opaque, pay, replayed, resumable};
 
 #[tokio::test(start_paused = true)]
 async fn s03_work_does_not_start_on_a_claim_that_was_answered_after_its_lease() {
@@ -43,4 +43,71 @@ async fn s03_a_claim_that_was_answered_after_its_lease_is_handed_on() {
     let late = slow.await.expect("no panic");
     assert_eq!((engine_error(&late), rig.runs()), (Some(ErrorKind::Unavailable), 0), "{late:?}");
     assert!(executed(&rig.run(resumable(), pay).await, "paid"));
+}
+
+/// Decides of everything that is in doubt that it did not happen.
+async fn nothing_happened(rig: &Rig) {
+    for stuck in
+        rig.store.stuck(100).await.expect("memory answers").into_iter().filter(|stuck| stuck.in_doubt)
+    {
+        rig.store.resolve(&stuck.record, &Decision::Fail, RETENTION).await.expect("as it was seen");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s03_work_does_not_start_on_a_mark_that_was_answered_after_the_lease() {
+    let rig = Rig::new();
+    let mut held = rig.faulty.hold_reply(Call::Checkpoint);
+    let slow = tokio::spawn({
+        let rig = rig.clone();
+        async move { rig.run(opaque(), pay).await }
+    });
+    held.arrived().await;
+    // The host is suspended for two leases: no task of it runs. It looks as if the handler had died before it did anything.
+    rig.clock.advance(LEASE * 2);
+    nothing_happened(&rig).await;
+    assert!(executed(&rig.run_on(&rig.other(), opaque(), pay).await, "paid"));
+    held.release();
+    tokio::time::advance(LEASE * 2).await;
+    let late = slow.await.expect("no panic");
+    assert_eq!(rig.runs(), 1, "it was started twice: {late:?}");
+    assert_eq!(engine_error(&late), Some(ErrorKind::Unavailable), "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s03_nor_on_one_whose_renewals_were_lost_meanwhile() {
+    const SHORT: Duration = Duration::from_secs(3);
+    let rig = Rig::new();
+    let mut held = rig.faulty.hold_reply(Call::Checkpoint);
+    for _ in 0..40 {
+        rig.faulty.lose_request(Call::Renew);
+    }
+    let slow = tokio::spawn({
+        let rig = rig.clone();
+        async move { rig.run(opaque().lease(SHORT), pay).await }
+    });
+    held.arrived().await;
+    rig.elapse(SHORT * 2).await;
+    nothing_happened(&rig).await;
+    assert!(executed(&rig.run_on(&rig.other(), opaque(), pay).await, "paid"));
+    held.release();
+    let late = slow.await.expect("no panic");
+    assert_eq!(rig.runs(), 1, "it was started twice: {late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_mark_that_was_answered_late_is_taken_back() {
+    let rig = Rig::new();
+    let mut held = rig.faulty.hold_reply(Call::Checkpoint);
+    let slow = tokio::spawn({
+        let rig = rig.clone();
+        async move { rig.run(opaque(), pay).await }
+    });
+    held.arrived().await;
+    rig.clock.advance(LEASE * 2);
+    held.release();
+    tokio::time::advance(LEASE * 2).await;
+    assert_eq!(engine_error(&slow.await.expect("no panic")), Some(ErrorKind::Unavailable));
+    assert!(executed(&rig.run(opaque(), pay).await, "paid"), "nothing is in doubt");
+    assert_eq!(rig.runs(), 1);
 }

@@ -138,7 +138,7 @@ async fn before_work(run: &Run, permit: &mut Permit) -> Option<Result<Answer, Er
         Err(error) => return Some(give_up(run, error).await),
     };
     // The claim's answer may have come late: somebody else may have the key by now, or be done.
-    if run.lease.ends().is_none_or(|ends| ends <= Instant::now()) {
+    if is_late(run) {
         let late = "the claim was answered after its lease was over; nothing ran";
         return Some(give_up(run, Error::new(ErrorKind::Unavailable, late)).await);
     }
@@ -157,21 +157,35 @@ async fn before_work(run: &Run, permit: &mut Permit) -> Option<Result<Answer, Er
 async fn mark(run: &Run, journal: &mut Journal) -> Result<(), Result<Answer, Error>> {
     let point = journal.mark(HANDLER).map_err(Err)?;
     let set = || run.store.checkpoint(&run.claim, &point, Rerun::Never);
-    let Err(error) = settle(run.policy.settle_span(), "checkpoint", set).await else { return Ok(()) };
-    let ledger = run.failed(&error);
-    if matches!(ledger, Ledger::Lost) {
-        run.stop_heartbeat().await;
-        return Err(Ok(LOST));
-    }
+    let error = match settle(run.policy.settle_span(), "checkpoint", set).await {
+        // The mark's answer may have come late as well: somebody may have decided that the handler did nothing.
+        Ok(()) if is_late(run) => Error::new(
+            ErrorKind::Unavailable,
+            "the handler's mark was answered after the lease was over; nothing ran",
+        ),
+        Ok(()) => return Ok(()),
+        Err(error) => {
+            if matches!(run.failed(&error), Ledger::Lost) {
+                run.stop_heartbeat().await;
+                return Err(Ok(LOST));
+            }
+            error_of_mark(error)
+        }
+    };
     // The mark may stand though nothing ran. A higher number takes it back, also against a late landing of the mark.
     let point = journal.unmark(HANDLER).map_err(Err)?;
     let withdrawn =
         timeout(run.policy.settle_span(), run.store.checkpoint(&run.claim, &point, Rerun::Always));
     if matches!(withdrawn.await, Ok(Ok(()))) {
-        return Err(give_up(run, error_of_mark(error)).await);
+        return Err(give_up(run, error).await);
     }
     run.leave().await;
-    Err(Err(error_of_mark(error)))
+    Err(Err(error))
+}
+
+/// Whether the lease may be over by the owner's own count.
+fn is_late(run: &Run) -> bool {
+    run.lease.ends().is_none_or(|ends| ends <= Instant::now())
 }
 
 fn error_of_mark(error: crate::StoreError) -> Error {
