@@ -1,6 +1,13 @@
 //! A process that stops hands on what it can.
 
-use std::{future::pending, time::Duration};
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use idem::{Answer, ErrorKind, Operation, Policy, StoredResponse, conformance::Call};
 
@@ -99,5 +106,35 @@ async fn s21_no_more_than_max_running_work_at_once() {
     }
     assert_eq!(rig.faulty.seen(Call::Claim), 1, "the second has not claimed");
     drop(second);
+    run.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn b176_opaque_work_is_not_dropped() {
+    struct Guard(Arc<AtomicUsize>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let (rig, dropped) = (Rig::new(), Arc::new(AtomicUsize::new(0)));
+    let guard = Guard(Arc::clone(&dropped));
+    let run = tokio::spawn({
+        let rig = rig.clone();
+        async move {
+            rig.run(opaque(), async move |op: Operation| {
+                let _inside = guard;
+                pending::<()>().await;
+                pay(op).await
+            })
+            .await
+        }
+    });
+    rig.started(1).await;
+    assert_eq!(rig.engine.drain(GRACE).await, 1);
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(dropped.load(Ordering::SeqCst), 0, "the black box was dropped in the middle of its effect");
     run.abort();
 }
