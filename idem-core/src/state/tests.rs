@@ -1,5 +1,7 @@
 //! The table, row by row, and every write's own rules.
 
+mod whole;
+
 use std::time::{Duration, SystemTime};
 
 use super::*;
