@@ -150,7 +150,7 @@ impl stateright::Model for Model {
         if let Some(without) = self.without {
             next.broken.disregard(without);
         }
-        next.forget(self.bounds.window);
+        next.forget(self.bounds.window, self.bounds.reconciler);
         Some(world)
     }
 

@@ -6,7 +6,7 @@
 use stateright::Property;
 
 use crate::{
-    machine::{self, Mark, RowState},
+    machine::{Mark, RowState},
     model::Model,
     solo,
     world::{At, EFFECTS, Said, World},
@@ -159,5 +159,5 @@ fn results_stay(_: &Model, world: &World) -> bool {
     let journal = row.journal();
     let kept = |effect: usize| results[effect] == 0 || journal.0[effect] == Mark::Result(results[effect]);
     let all_kept = matches!(row.state, RowState::Completed(_)) || (0..EFFECTS).all(kept);
-    all_kept && (!machine::is_in_doubt(&row, world.clock) || world.is_open())
+    all_kept && (!row.is_doubtful(world.clock) || world.is_open())
 }

@@ -191,7 +191,7 @@ impl Model {
         world.picked = false;
         let Some(row) = world.row else { return };
         if self.may_sweep(&row, world.clock) || self.breaks(Rule::SweepRechecks) {
-            if machine::is_expired(&row, world.clock) {
+            if row.is_over(world.clock) {
                 world.known.window += 1;
             } else {
                 world.broken.note(Promise::S19);

@@ -85,7 +85,7 @@ impl Model {
             How::New if seen.how == How::New => self.create(world, by, write?, grant),
             How::New => Some(Reply::StartAgain),
             How::Expired => {
-                if !machine::is_expired(&row, world.clock) {
+                if !row.is_over(world.clock) {
                     world.broken.note(Promise::S13);
                 }
                 self.reached(Sometimes::Wiped);
@@ -109,7 +109,7 @@ impl Model {
     fn judge_take(&self, world: &mut World, by: u8, row: &Row, how: How) {
         match how {
             How::TakenOver => {
-                if !row.is_stuck(world.clock) || machine::is_in_doubt(row, world.clock) {
+                if !row.is_stuck(world.clock) || row.is_doubtful(world.clock) {
                     world.broken.note(Promise::S1b);
                 }
                 if row.attempt == by {
@@ -133,7 +133,7 @@ impl Model {
             return world.broken.any().then_some(Reply::StartAgain);
         }
         if let Some(row) = world.row.filter(|row| row.state != RowState::InProgress) {
-            world.known.window += u8::from(machine::is_expired(&row, world.clock));
+            world.known.window += u8::from(row.is_over(world.clock));
         }
         world.row = Some(write);
         world.known.lives += 1;

@@ -160,7 +160,7 @@ impl World {
     }
 
     /// Forgets what no future step can tell apart, so that equal worlds are equal.
-    pub(crate) fn forget(&mut self, window: u8) {
+    pub(crate) fn forget(&mut self, window: u8, reconciled: bool) {
         let clock = self.clock;
         self.late.sort_unstable();
         for attempt in &mut self.attempts {
@@ -185,7 +185,7 @@ impl World {
         for provider in &mut self.provider {
             *provider = provider.filter(|(_, first)| clock < first + window);
         }
-        self.forget_row();
+        self.forget_row(reconciled);
         let lives = usize::from(self.known.lives);
         for (number, life) in self.known.of.iter_mut().enumerate() {
             if life.until <= clock {
@@ -208,19 +208,22 @@ impl World {
             || self.late.iter().flatten().any(|late| matches!(late, Statement::Resolve { .. }))
     }
 
-    fn forget_row(&mut self) {
-        let (clock, watched) = (self.clock, self.is_watched());
+    /// A tick that is over is forgotten, never one that is now: on which side of an end the instant itself lies is for the
+    /// shipping functions to say.
+    fn forget_row(&mut self, reconciled: bool) {
+        let clock = self.clock;
+        // Versions are compared by resolutions only, with one that was seen, maybe of an earlier life.
+        let watched = reconciled && self.reconciler != Reconciler::Over || self.is_watched();
         let Some(row) = &mut self.row else { return };
-        if row.lease <= clock || row.state != RowState::InProgress {
+        if row.lease < clock || row.state != RowState::InProgress {
             row.lease = 0;
         }
-        if row.rerun != ALWAYS && row.rerun > OVER && row.rerun <= at(clock) {
+        if row.rerun != ALWAYS && row.rerun > OVER && row.rerun < at(clock) {
             row.rerun = OVER;
         }
-        if row.expires <= clock {
+        if row.expires < clock {
             row.expires = 0;
         }
-        // Only a resolution compares versions, with one that it has seen.
         if !watched {
             row.version = 1;
         }

@@ -120,6 +120,16 @@ impl Row {
         self.state == RowState::InProgress && now >= self.lease
     }
 
+    /// Whether it is in doubt, told by ticks: promises are not judged by the functions that they judge.
+    pub(crate) fn is_doubtful(&self, now: u8) -> bool {
+        self.is_stuck(now) && self.rerun != ALWAYS && self.rerun <= at(now)
+    }
+
+    /// Whether it has ended and expired, told by ticks.
+    pub(crate) fn is_over(&self, now: u8) -> bool {
+        self.state != RowState::InProgress && self.expires <= now
+    }
+
     pub(super) fn record(&self) -> Record {
         Record {
             id: id(),
