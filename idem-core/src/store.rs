@@ -142,7 +142,11 @@ pub struct Stuck {
 /// use idem_core::{Decision, Maintain, StoreError, StoredResponse, policy::RETENTION};
 ///
 /// async fn settle(store: &dyn Maintain, charge_of: impl Fn(&str) -> Option<String>) -> Result<(), StoreError> {
-///     for stuck in store.stuck(100).await?.into_iter().filter(|stuck| stuck.in_doubt) {
+///     const LONGEST_CALL: Duration = Duration::from_secs(60);
+///     for stuck in store.stuck(100).await? {
+///         if !stuck.in_doubt || stuck.stuck_for < LONGEST_CALL {
+///             continue; // a call may still be under way: what is not there yet may come
+///         }
 ///         let seen = stuck.record;
 ///         let decision = match charge_of(seen.id.key().as_str()) {
 ///             Some(charge) => Decision::Complete(StoredResponse::new(201, charge).expect("a final status")),
@@ -159,6 +163,9 @@ pub enum Decision {
     Complete(StoredResponse),
     /// Nothing happened: the record ends as failed, the next claim within its retention starts from the top, and then
     /// it is swept.
+    ///
+    /// Whoever decides this by asking the outside world asks once the lease has been over for longer than a call can be under
+    /// way: what is not there yet may come.
     Fail,
     /// The next claim goes on from here; numbered one above the record's last checkpoint.
     Resume(RecoveryPoint),
