@@ -73,7 +73,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`RunError::Work`] with the work's own error, [`RunError::Panicked`], or [`RunError::Engine`]: `Unavailable` if
-    /// nothing ran, `Unknown` if the end could not be settled, `Corrupt`, `Invalid` for a setting, or for a header line of the
+    /// nothing ran, `Unknown` if the end could not be settled, `EffectUnknown` if an answer, or a panic, left an effect open, `Corrupt`, `Invalid` for a setting, or for a header line of the
     /// answer that no HTTP message can carry.
     ///
     /// # Cancel safety
@@ -185,10 +185,11 @@ pub enum Answer {
 /// Why a run has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError<E> {
-    /// The work's own error. A resumable operation was released, an opaque one is left and will be in doubt.
+    /// The work's own error. A resumable operation was released, or handed on if something is recorded or an effect is open; an
+    /// opaque one is left and will be in doubt.
     #[error("the work failed")]
     Work(E),
-    /// The work panicked; as for [`RunError::Work`].
+    /// The work panicked; as for [`RunError::Work`]. With an effect open it is [`RunError::Engine`] with `EffectUnknown`.
     #[error("the work panicked")]
     Panicked,
     /// The engine could not go on.

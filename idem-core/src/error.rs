@@ -163,6 +163,10 @@ pub enum ErrorKind {
     Invalid,
     /// Too late to repeat an effect; the operation is in doubt once its lease is over.
     TooLate,
+    /// The effect was definitely not done. Retry with the same key.
+    EffectNotDone,
+    /// The effect may have been done. Retry with the same key: it is repeated only as it may be.
+    EffectUnknown,
 }
 
 /// Why an operation could not go on.

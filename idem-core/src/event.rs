@@ -14,13 +14,14 @@
 //! | `idem_renewals_failed_total` | counter | | renewals that failed and were tried again |
 //! | `idem_diverged_total` | counter | | works that returned another answer than the committed one |
 //! | `idem_panics_total` | counter | | works that panicked |
+//! | `idem_reconciled_total` | counter | `outcome`: `settled` `unsettled` `left` | what became of records in doubt that were looked up |
 //! | `idem_swept_total` | counter | | records deleted by sweeping |
 //! | `idem_run_seconds` | histogram | | time from a claim to its end |
 //! | `idem_run_lease_ratio` | histogram | | the same as a share of the lease |
 //! | `idem_stuck` `idem_in_doubt` | gauge | | records in progress past their lease, of which a pass of a sweeper looks at the 1000 oldest; those of them that wait for a decision |
 //! | `idem_stuck_oldest_seconds` | gauge | | for how long the longest has been stuck |
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use metrics::{counter, gauge, histogram};
 use tracing::{
@@ -135,6 +136,16 @@ pub(crate) fn diverged(claim: &Claim) {
 pub(crate) fn panicked(claim: &Claim) {
     counter!("idem_panics_total").increment(1);
     error!(key = %claim.id(), "the work panicked");
+}
+
+pub(crate) fn reconciled(id: &KeyId, outcome: &'static str) {
+    counter!("idem_reconciled_total", "outcome" => outcome).increment(1);
+    debug!(key = %id, outcome, "looked up what is in doubt");
+}
+
+pub(crate) fn unsettled(id: &KeyId, why: &(dyn Error + Send + Sync)) {
+    reconciled(id, "unsettled");
+    warn!(key = %id, error = why.to_string(), "what is in doubt could not be settled; trying again later");
 }
 
 pub(crate) fn swept(records: u64) {

@@ -1,6 +1,6 @@
 //! What the engine knows of a run while it lasts; it decides what is sent and stored.
 
-use crate::{Completed, Released, StoredResponse};
+use crate::{Completed, Released, StoredResponse, journal::Open};
 
 /// What the work returned: an explicit end, or an answer to be judged.
 #[derive(Debug)]
@@ -112,21 +112,42 @@ pub(crate) enum Verdict {
     Leave,
 }
 
+/// What is judged of a run, beside what its work returned.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) opaque: bool,
+    /// A call, or the answer, was refused.
+    pub(crate) refused: bool,
+    /// The strictest effect that may have happened and has no result.
+    pub(crate) open: Option<Open>,
+    /// Something is recorded that a retry must not lose.
+    pub(crate) recorded: bool,
+}
+
 /// Judges a run whose work did not end the operation itself.
 ///
 /// Explicit ends are believed, implicit ones are judged: what the contract tells a client to retry is no ending of a
 /// resumable handler. An opaque handler's answer always is. The proof of an end that the ledger does not know belongs
 /// to another operation and counts as a failure.
-pub(crate) fn judge<E>(opaque: bool, refused: bool, returned: &Returned<E>) -> Verdict {
+pub(crate) fn judge<E>(standing: Standing, returned: &Returned<E>) -> Verdict {
+    let Standing { opaque, refused, open, recorded } = standing;
+    match (open, returned) {
+        // The handler's mark is the engine's own.
+        _ if opaque => {}
+        // In doubt once its lease is over.
+        (Some(Open::Never), _) => return Verdict::Leave,
+        (Some(Open::Keyed), _) | (None, Returned::Aborted) => return Verdict::HandOn,
+        (None, _) => {}
+    }
     let status = match returned {
-        Returned::Aborted => return Verdict::HandOn,
         Returned::Answered(answer) => Some(answer.status()),
         Returned::NotKept(status) => Some(*status),
-        Returned::Ended | Returned::Failed(_) | Returned::Panicked => None,
+        Returned::Ended | Returned::Failed(_) | Returned::Panicked | Returned::Aborted => None,
     };
     match status {
         Some(status) if !refused && (opaque || !is_try_again(status)) => Verdict::Complete,
         Some(_) | None if opaque => Verdict::Leave,
+        Some(_) | None if recorded => Verdict::HandOn,
         Some(_) | None => Verdict::Release,
     }
 }
@@ -144,31 +165,47 @@ mod tests {
         Returned::Answered(StoredResponse::new(status, "x").expect("valid"))
     }
 
+    const RESUMABLE: Standing = Standing { opaque: false, refused: false, open: None, recorded: false };
+    const OPAQUE: Standing =
+        Standing { opaque: true, refused: false, open: Some(Open::Never), recorded: true };
+
     #[test]
     fn s12_implicit_endings_are_judged_by_policy_and_status() {
-        let (resumable, opaque) = (false, true);
         for status in 200..=599 {
             let try_again = [408, 425, 429].contains(&status) || status >= 500;
             let expected = if try_again { Verdict::Release } else { Verdict::Complete };
             for returned in [answer(status), Returned::NotKept(status)] {
-                assert_eq!(
-                    judge(opaque, false, &returned),
-                    Verdict::Complete,
-                    "an opaque answer is always stored"
-                );
-                assert_eq!(judge(resumable, false, &returned), expected, "{status}");
+                assert_eq!(judge(OPAQUE, &returned), Verdict::Complete, "an opaque answer is always stored");
+                assert_eq!(judge(RESUMABLE, &returned), expected, "{status}");
             }
         }
         for returned in [Returned::Failed(()), Returned::Panicked, Returned::Ended] {
-            assert_eq!(judge(resumable, false, &returned), Verdict::Release);
-            assert_eq!(judge(opaque, false, &returned), Verdict::Leave);
+            assert_eq!(judge(RESUMABLE, &returned), Verdict::Release);
+            assert_eq!(judge(OPAQUE, &returned), Verdict::Leave);
         }
-        assert_eq!(judge(resumable, false, &Returned::<()>::Aborted), Verdict::HandOn);
+        assert_eq!(judge(RESUMABLE, &Returned::<()>::Aborted), Verdict::HandOn);
     }
 
     #[test]
     fn s12_a_refused_call_counts_as_a_failure() {
-        assert_eq!(judge(true, true, &answer(200)), Verdict::Leave);
-        assert_eq!(judge(false, true, &answer(200)), Verdict::Release);
+        assert_eq!(judge(Standing { refused: true, ..OPAQUE }, &answer(200)), Verdict::Leave);
+        assert_eq!(judge(Standing { refused: true, ..RESUMABLE }, &answer(200)), Verdict::Release);
+    }
+
+    #[test]
+    fn s16_what_is_recorded_is_handed_on_and_what_is_open_ends_nothing() {
+        let recorded = Standing { recorded: true, ..RESUMABLE };
+        assert_eq!(judge(recorded, &answer(200)), Verdict::Complete);
+        for returned in [answer(503), Returned::Failed(()), Returned::Panicked, Returned::Aborted] {
+            assert_eq!(judge(recorded, &returned), Verdict::HandOn);
+        }
+        let returns =
+            || [answer(200), answer(503), Returned::Failed(()), Returned::Panicked, Returned::Aborted];
+        for returned in returns() {
+            let keyed = Standing { open: Some(Open::Keyed), recorded: true, ..RESUMABLE };
+            assert_eq!(judge(keyed, &returned), Verdict::HandOn, "a retry may repeat it");
+            let never = Standing { open: Some(Open::Never), recorded: true, ..RESUMABLE };
+            assert_eq!(judge(never, &returned), Verdict::Leave, "in doubt once its lease is over");
+        }
     }
 }

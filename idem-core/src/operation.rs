@@ -1,8 +1,13 @@
 //! What the code that does the work holds.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
-use crate::{Error, ErrorKind, Fence, KeyId, Origin, StoredResponse, ledger::Ledger, run::Run};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    Effect, Error, ErrorKind, Fault, Fence, KeyId, Origin, ProviderKey, StoredResponse, ledger::Ledger,
+    run::Run,
+};
 
 /// One run of one keyed operation, held by the code that does the work.
 ///
@@ -54,6 +59,66 @@ impl Operation {
         self.run.lease.lost().await;
     }
 
+    /// Calls a system outside the database, at most as often as `effect` allows, over all the runs of this operation.
+    ///
+    /// In order: a mark that it may start is committed (unless it is natural); `call` runs, with the key for the provider; its
+    /// value is committed; this returns, with the value as it reads back. A later run gets the same, and `call` does not run. An effect that is open from an earlier run is called again only if it may be.
+    ///
+    /// `call` says what its error means: `?` makes it "may have happened", [`Fault::not_done`] says that nothing was sent. A definite
+    /// refusal is a value.
+    ///
+    /// Names are used once an operation, and a resumed run comes past the recorded ones before it begins a new one or ends. At most
+    /// [`MAX_EFFECTS`](crate::MAX_EFFECTS) an operation, each with a value of at most [`MAX_RESULT`](crate::MAX_RESULT) bytes of JSON.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use idem_core::{BoxError, Effect, Fault, Operation, StoredResponse};
+    /// # #[derive(Clone)] struct Gateway;
+    /// # #[derive(Debug)] enum GatewayError { Declined, Connect(std::io::Error), Broken(std::io::Error) }
+    /// # impl Gateway { async fn charge(&self, _: u64, _: &str) -> Result<String, GatewayError> { Ok("ch_1".into()) } }
+    ///
+    /// async fn pay(mut op: Operation, gateway: Gateway) -> Result<idem_core::Completed, BoxError> {
+    ///     let day = Effect::keyed(Duration::from_hours(24));
+    ///     let charge: Option<String> = op.effect("charge", day, async |key| {
+    ///         match gateway.charge(500, &key.hex()).await {
+    ///             Ok(id) => Ok(Some(id)),
+    ///             Err(GatewayError::Declined) => Ok(None),                               // a definite "no" is a result
+    ///             Err(GatewayError::Connect(error)) => Err(Fault::not_done(error)),    // nothing was sent
+    ///             Err(GatewayError::Broken(error)) => Err(error.into()),               // it may have happened
+    ///         }
+    ///     }).await?;
+    ///     let status = if charge.is_some() { 201 } else { 402 };
+    ///     Ok(op.complete(StoredResponse::json(status, &charge)?).await?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// `EffectNotDone` if it was definitely not called, or `call` said so; `EffectUnknown` if it may have been done, now or by
+    /// an earlier run; `TooLate` once the provider's window has no room for a repeat; `ClaimLost` if another owner has the
+    /// key, the run has ended or the lease may be over; `Unknown` if the value is not known to be committed; `Corrupt` if a
+    /// recorded value does not decode; `Invalid` for a name, a window, a value that is too large or does not read back as it
+    /// was written, a new name before the recorded ones, and under an opaque policy.
+    ///
+    /// # Cancel safety
+    /// Dropped in its call, the effect counts as one that may have happened. Dropped before it, nothing is called; after it,
+    /// the value is not lost: the same effect asked again by this run, and every later run, gets it.
+    ///
+    /// **Source:** B. Leach, "Implementing Stripe-like Idempotency Keys in Postgres" (recovery points, foreign state mutations).
+    pub async fn effect<T, F, Fut>(
+        &mut self,
+        name: impl Into<Cow<'static, str>> + Send,
+        effect: Effect,
+        call: F,
+    ) -> Result<T, Error>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        F: FnOnce(ProviderKey) -> Fut + Send,
+        Fut: Future<Output = Result<T, Fault>> + Send,
+    {
+        let name = name.into();
+        self.run.effect(&name, effect, call).await
+    }
+
     /// Ends the operation with an answer; committed before it returns, and then what is sent whatever comes after.
     ///
     /// An answer above the policy's `max_response` is sent to this caller and not kept: retries get
@@ -72,6 +137,13 @@ impl Operation {
             self.run.begin(Ledger::Refused)?;
             return Err(invalid.into());
         }
+        if self.run.journal().is_behind() {
+            self.run.begin(Ledger::Refused)?;
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "a recorded effect was not passed before the end; was it renamed or removed?",
+            ));
+        }
         let kept = self.run.kept(response);
         self.run.begin(Ledger::Completing(kept))?;
         self.run.end_undisturbed().await?;
@@ -81,8 +153,8 @@ impl Operation {
     /// Ends the operation because it may be tried again: nothing is open, nothing is kept, the next request runs.
     ///
     /// # Errors
-    /// `Invalid` under an opaque policy, whose handler may have had an effect; the run is then judged as if the work had
-    /// failed. Else as [`complete`](Self::complete).
+    /// `Invalid` under an opaque policy, whose handler may have had an effect, and once an effect is open or recorded; the run is
+    /// then judged as if the work had failed. Else as [`complete`](Self::complete).
     ///
     /// # Cancel safety
     /// As [`complete`](Self::complete).
@@ -92,6 +164,13 @@ impl Operation {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 "an opaque operation may have had an effect and is not released",
+            ));
+        }
+        if !self.run.journal().is_blank() {
+            self.run.begin(Ledger::Refused)?;
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "an effect is open or recorded: the operation is not released, a retry goes on from there",
             ));
         }
         self.run.begin(Ledger::Releasing)?;

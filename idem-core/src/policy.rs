@@ -12,6 +12,10 @@ pub const RETENTION: Duration = Duration::from_hours(24);
 pub const MAX_EXECUTION: Duration = Duration::from_mins(15);
 /// How long an unknown outcome is re-issued before the caller is told that it is unknown.
 pub const SETTLE_WITHIN: Duration = Duration::from_secs(10);
+/// How long after its mark was sent a call to a provider may start.
+pub const CALL_WITHIN: Duration = Duration::from_secs(10);
+/// How long a call may be under way before it arrives at its provider: above the time-out of most HTTP clients.
+pub const PROVIDER_MAX_DELAY: Duration = Duration::from_mins(1);
 /// The largest answer that is stored, in bytes of body and headers.
 pub const MAX_RESPONSE: usize = 1 << 20;
 
@@ -42,14 +46,17 @@ pub struct Policy {
     max_execution: Duration,
     settle_within: Duration,
     wait: Duration,
+    call_within: Duration,
+    provider_max_delay: Duration,
     max_response: usize,
 }
 
 impl Policy {
-    /// The handler touches nothing but the database, or may run again from the top for another reason.
+    /// The handler touches nothing but the database, or calls the outside world through
+    /// [`Operation::effect`](crate::Operation::effect).
     ///
     /// A crash, a panic and an answer that tells the client to try again (5xx, 408, 425, 429) are no ending: the next
-    /// request with the key runs the handler again.
+    /// request with the key runs the handler again. What its effects gave before is given back to it.
     pub const fn resumable() -> Self {
         Self::new(false)
     }
@@ -72,6 +79,8 @@ impl Policy {
             max_execution: MAX_EXECUTION,
             settle_within: SETTLE_WITHIN,
             wait: Duration::ZERO,
+            call_within: CALL_WITHIN,
+            provider_max_delay: PROVIDER_MAX_DELAY,
             max_response: MAX_RESPONSE,
         }
     }
@@ -113,6 +122,22 @@ impl Policy {
         self
     }
 
+    /// How long after its mark was sent a call to a provider may start; default [`CALL_WITHIN`]. A later one is marked again.
+    #[must_use]
+    pub const fn call_within(mut self, call_within: Duration) -> Self {
+        self.call_within = call_within;
+        self
+    }
+
+    /// How long a call may be under way before it arrives at its provider; default [`PROVIDER_MAX_DELAY`].
+    ///
+    /// What is called for the last time in a provider's window has to arrive within it.
+    #[must_use]
+    pub const fn provider_max_delay(mut self, provider_max_delay: Duration) -> Self {
+        self.provider_max_delay = provider_max_delay;
+        self
+    }
+
     /// The largest answer that is stored, in bytes of body and headers; default [`MAX_RESPONSE`].
     ///
     /// A larger one is sent whole to its caller; retries get [`StoredResponse::not_kept`](crate::StoredResponse::not_kept).
@@ -141,6 +166,8 @@ impl Policy {
             self.lease,
             "at least the lease and at most 10 years, in ms",
         )?;
+        within("call_within", self.call_within, Duration::from_millis(1), "1 ms to 10 years, in ms")?;
+        within("provider_max_delay", self.provider_max_delay, Duration::ZERO, "at most 10 years, in ms")?;
         within("wait", self.wait, Duration::ZERO, "at most 10 years, in ms")?;
         within(
             "retention",
@@ -177,6 +204,15 @@ impl Policy {
         self.settle_within
     }
 
+    pub(crate) const fn call_within_span(&self) -> Duration {
+        self.call_within
+    }
+
+    /// The end of a provider's window in which nothing is called any more.
+    pub(crate) fn margin(&self) -> Duration {
+        self.call_within.saturating_add(self.provider_max_delay)
+    }
+
     pub(crate) const fn wait_span(&self) -> Duration {
         self.wait
     }
@@ -201,6 +237,8 @@ mod tests {
             (Policy::opaque().lease(hour).max_execution(hour).retention(hour), "retention"),
             (Policy::opaque().settle_within(Duration::ZERO), "settle_within"),
             (Policy::opaque().wait(Duration::MAX), "wait"),
+            (Policy::resumable().call_within(Duration::ZERO), "call_within"),
+            (Policy::resumable().provider_max_delay(Duration::MAX), "provider_max_delay"),
             (Policy::opaque().max_response(usize::MAX), "max_response"),
         ];
         for (policy, field) in refused {

@@ -1,7 +1,9 @@
 //! One run of one operation: what its handle, its heartbeat and its judge share.
 
+mod effects;
+
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -13,6 +15,7 @@ use crate::{
     engine::KeepHeaders,
     event,
     heartbeat::{Heartbeat, Lease},
+    journal::Journal,
     ledger::{Kept, Ledger},
     settle::settle,
 };
@@ -32,6 +35,9 @@ pub(crate) struct Run {
     keep: KeepHeaders,
     started: Instant,
     ledger: Mutex<Ledger>,
+    journal: Mutex<Journal>,
+    /// An effect is under way: the work is not dropped now.
+    calling: AtomicBool,
     heartbeat: AsyncMutex<Heartbeat>,
 }
 
@@ -42,6 +48,7 @@ impl Run {
         claim: Claim,
         policy: Policy,
         keep: KeepHeaders,
+        journal: Journal,
         sent: Instant,
     ) -> Arc<Self> {
         let claim = Arc::new(claim);
@@ -60,8 +67,15 @@ impl Run {
             keep,
             started: sent,
             ledger: Mutex::new(Ledger::Running),
+            journal: Mutex::new(journal),
+            calling: AtomicBool::new(false),
             heartbeat: AsyncMutex::new(heartbeat),
         })
+    }
+
+    /// Whether nothing has ended it yet.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(*self.ledger(), Ledger::Running | Ledger::Refused)
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {

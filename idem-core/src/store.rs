@@ -165,7 +165,8 @@ pub enum Decision {
     /// it is swept.
     ///
     /// Whoever decides this by asking the outside world asks once the lease has been over for longer than a call can be under
-    /// way: what is not there yet may come.
+    /// way: what is not there yet may come. What the operation has recorded of other effects is forgotten; where it has
+    /// named effects, settle the open ones with [`Doubt`](crate::Doubt) instead.
     Fail,
     /// The next claim goes on from here; numbered one above the record's last checkpoint.
     Resume(RecoveryPoint),

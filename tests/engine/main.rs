@@ -6,11 +6,15 @@
     reason = "tests own their tasks and end on the first surprise"
 )]
 
+mod doubts;
 mod draining;
+mod effects;
 mod ends;
 mod heartbeat;
+mod interrupted;
 mod late;
 mod opaque;
+mod reconciling;
 mod rig;
 mod sweeping;
 mod telemetry;

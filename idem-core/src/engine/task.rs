@@ -1,6 +1,6 @@
 //! The task of one run: claim, mark, work, end.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::FutureExt as _;
 use tokio::{
@@ -15,8 +15,8 @@ use super::{
 use crate::{
     Claim, ClaimOutcome, ClaimRequest, Ending, Error, ErrorKind, Fingerprints, KeyId, KeyStore, Operation,
     Policy, Rerun, StoreErrorKind, StoredResponse, event,
-    journal::{HANDLER, Journal},
-    ledger::{Kept, Ledger, Returned, Verdict, judge},
+    journal::{HANDLER, Journal, Open},
+    ledger::{Kept, Ledger, Returned, Standing, Verdict, judge},
     run::Run,
     settle::{settle, settle_claim},
 };
@@ -61,14 +61,16 @@ impl Task {
             Claimed::Mine(claim, sent, permit) => (claim, sent, permit),
             Claimed::Answer(answer) => return Ok(answer),
         };
-        let run = Run::start(self.store, claim, self.policy, self.keep, sent);
-        if let Some(stopped) = before_work(&run, &mut permit).await {
+        let read = Journal::of(&claim);
+        let journal = read.as_ref().cloned().unwrap_or_else(|_| Journal::unread(&claim));
+        let run = Run::start(self.store, claim, self.policy, self.keep, journal, sent);
+        if let Some(stopped) = before_work(&run, read, &mut permit).await {
             return stopped.map_err(RunError::Engine);
         }
         let returned = tokio::select! {
             biased;
             returned = do_work(&run, work) => returned,
-            () = self.admission.aborted(), if !run.policy.is_opaque() => Returned::Aborted,
+            () = aborted(&self.admission, &run), if !run.policy.is_opaque() => Returned::Aborted,
         };
         finish(&run, returned).await
     }
@@ -126,23 +128,40 @@ impl Task {
     }
 }
 
+/// Waits until the work is to be dropped, and no effect of it is under way.
+async fn aborted(admission: &Admission, run: &Run) {
+    admission.aborted().await;
+    // Asked again whenever the work was polled: it stands beside the work in one `select!`.
+    poll_fn(|_| if run.is_calling() { Poll::Pending } else { Poll::Ready(()) }).await;
+}
+
 /// What has to be committed before the work may start; an answer here means that it does not start.
-async fn before_work(run: &Run, permit: &mut Permit) -> Option<Result<Answer, Error>> {
-    let mut journal = match Journal::of(&run.claim) {
-        Ok(journal) if !journal.is_open() => journal,
-        Ok(_) => {
-            return Some(
-                give_up(run, Error::new(ErrorKind::Corrupt, "an open effect was handed over")).await,
-            );
+async fn before_work(
+    run: &Run,
+    read: Result<Journal, Error>,
+    permit: &mut Permit,
+) -> Option<Result<Answer, Error>> {
+    let opaque = run.policy.is_opaque();
+    let corrupt = |what: &'static str| Error::new(ErrorKind::Corrupt, what);
+    let refused = match read {
+        Err(error) => Some(error),
+        Ok(journal) if journal.open() == Some(Open::Never) => {
+            Some(corrupt("an effect that must not be repeated was handed over"))
         }
-        Err(error) => return Some(give_up(run, error).await),
+        Ok(journal) if opaque && !journal.is_blank() => Some(corrupt(
+            "effects were recorded under another policy, and an opaque handler would repeat them",
+        )),
+        Ok(_) => None,
     };
+    if let Some(error) = refused {
+        return Some(give_up(run, error).await);
+    }
     // The claim's answer may have come late: somebody else may have the key by now, or be done.
     if is_late(run) {
         let late = "the claim was answered after its lease was over; nothing ran";
         return Some(give_up(run, Error::new(ErrorKind::Unavailable, late)).await);
     }
-    if !run.policy.is_opaque() {
+    if !opaque {
         return None;
     }
     if !permit.pin() {
@@ -150,12 +169,12 @@ async fn before_work(run: &Run, permit: &mut Permit) -> Option<Result<Answer, Er
             give_up(run, Error::new(ErrorKind::Unavailable, "the engine is draining; nothing ran")).await,
         );
     }
-    mark(run, &mut journal).await.err()
+    mark(run).await.err()
 }
 
 /// Commits the mark of an opaque handler: from here on a crash is in doubt.
-async fn mark(run: &Run, journal: &mut Journal) -> Result<(), Result<Answer, Error>> {
-    let point = journal.mark(HANDLER).map_err(Err)?;
+async fn mark(run: &Run) -> Result<(), Result<Answer, Error>> {
+    let point = run.journal().mark(HANDLER, Open::Never).map_err(Err)?;
     let set = || run.store.checkpoint(&run.claim, &point, Rerun::Never);
     let error = match settle(run.policy.settle_span(), "checkpoint", set).await {
         // The mark's answer may have come late as well: somebody may have decided that the handler did nothing.
@@ -163,7 +182,10 @@ async fn mark(run: &Run, journal: &mut Journal) -> Result<(), Result<Answer, Err
             ErrorKind::Unavailable,
             "the handler's mark was answered after the lease was over; nothing ran",
         ),
-        Ok(()) => return Ok(()),
+        Ok(()) => {
+            run.journal().settled();
+            return Ok(());
+        }
         Err(error) => {
             if matches!(run.failed(&error), Ledger::Lost) {
                 run.stop_heartbeat().await;
@@ -173,7 +195,11 @@ async fn mark(run: &Run, journal: &mut Journal) -> Result<(), Result<Answer, Err
         }
     };
     // The mark may stand though nothing ran. A higher number takes it back, also against a late landing of the mark.
-    let point = journal.unmark(HANDLER).map_err(Err)?;
+    let point = {
+        let mut journal = run.journal();
+        journal.settle(HANDLER, None);
+        journal.point(HANDLER).map_err(Err)?
+    };
     let withdrawn =
         timeout(run.policy.settle_span(), run.store.checkpoint(&run.claim, &point, Rerun::Always));
     if matches!(withdrawn.await, Ok(Ok(()))) {
@@ -231,9 +257,23 @@ where
 
 /// Ends a run whose work is over, and says what its caller is told.
 async fn finish<E>(run: &Run, returned: Returned<E>) -> Result<Answer, RunError<E>> {
+    if !run.policy.is_opaque() && !run.is_calling() && run.is_running() && run.journal().is_unsettled() {
+        // Where it cannot be settled, what may stand is what is judged.
+        let _ = run.tidy().await;
+    }
     let unsendable = matches!(&returned, Returned::Answered(answer) if answer.check_headers().is_err());
-    let refused = unsendable || matches!(*run.ledger(), Ledger::Refused);
-    let end = match judge(run.policy.is_opaque(), refused, &returned) {
+    let standing = {
+        let journal = run.journal();
+        Standing {
+            opaque: run.policy.is_opaque(),
+            refused: unsendable || journal.is_behind() || matches!(*run.ledger(), Ledger::Refused),
+            open: journal.open(),
+            recorded: !journal.is_blank(),
+        }
+    };
+    let refused = standing.refused;
+    let in_doubt = !standing.opaque && standing.open.is_some();
+    let end = match judge(standing, &returned) {
         Verdict::Complete => completing(run, &returned),
         Verdict::Release => Ledger::Releasing,
         Verdict::HandOn => Ledger::HandingOn,
@@ -242,7 +282,9 @@ async fn finish<E>(run: &Run, returned: Returned<E>) -> Result<Answer, RunError<
     {
         let mut ledger = run.ledger();
         if matches!(*ledger, Ledger::Running | Ledger::Refused) {
-            *ledger = end;
+            // The operation was moved into a task that still has an effect under way: nobody else may have the key yet.
+            let busy = run.is_calling() && !matches!(end, Ledger::Completing(_));
+            *ledger = if busy { Ledger::Left } else { end };
         }
     }
     let left = matches!(*run.ledger(), Ledger::Left);
@@ -268,18 +310,34 @@ async fn finish<E>(run: &Run, returned: Returned<E>) -> Result<Answer, RunError<
         }
         Ledger::Released | Ledger::Left => match returned {
             Returned::Failed(error) => Err(RunError::Work(error)),
-            Returned::Panicked => Err(RunError::Panicked),
-            Returned::Aborted => Err(Error::new(
-                ErrorKind::Unavailable,
-                "the engine stopped this run; retry with the same key",
-            )
+            Returned::Aborted if !in_doubt => Err(if standing.recorded {
+                let stopped =
+                    "the engine stopped this run, of which something is recorded; retry with the same key";
+                Error::new(ErrorKind::Unknown, stopped)
+            } else {
+                Error::new(ErrorKind::Unavailable, "the engine stopped this run; retry with the same key")
+            }
             .into()),
+            Returned::Aborted
+            | Returned::Panicked
+            | Returned::Answered(_)
+            | Returned::NotKept(_)
+            | Returned::Ended
+                if in_doubt =>
+            {
+                Err(Error::new(
+                    ErrorKind::EffectUnknown,
+                    "an effect may have been done, and the work ended nothing; retry with the same key",
+                )
+                .into())
+            }
             Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended if refused => Err(Error::new(
                 ErrorKind::Invalid,
                 "the work made a call, or gave an answer, that was refused",
             )
             .into()),
             Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended => Ok(Answer::Released),
+            Returned::Panicked | Returned::Aborted => Err(RunError::Panicked),
         },
         Ledger::Running | Ledger::Completing(_) | Ledger::Releasing | Ledger::HandingOn => {
             Err(Error::new(ErrorKind::Unknown, "the run ended on its way").into())

@@ -80,7 +80,7 @@ const FAULTS: [Fault; 12] = [
         file: "engine/task.rs",
         shipped: "if !permit.pin() {",
         flawed: "if {on} {
-            if let Err(stopped) = mark(run, &mut journal).await {
+            if let Err(stopped) = mark(run).await {
                 return Some(stopped);
             }
         }
