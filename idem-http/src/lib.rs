@@ -19,7 +19,8 @@
 //!    The outcome waits for a decision: 409 with a longer one. Done: the stored answer, with `Idempotent-Replayed: true`.
 //! 9. The service runs, in a task that a client's hanging up does not stop. What its answer means is for the engine to
 //!    decide, see [`Policy`](idem_core::Policy): an operation that the handler ended itself stays as it was ended;
-//!    else a resumable handler's 5xx, 408, 425, 429 or panic releases the key, and every other answer is stored.
+//!    else a resumable handler's 5xx, 408, 425, 429 or panic releases the key, or hands it on if an effect is recorded or open, and
+//!    every other answer is stored; over an open effect there is none, but 503 `outcome-unknown`.
 //! 10. The answer leaves once it is committed, as it was stored, with those headers of the service's response that are
 //!     never stored. If it cannot be known to be committed: 503 `outcome-unknown`, never the success.
 //! 11. An answer that cannot be kept (above the policy's `max_response`, an event stream, slow without end, broken off,

@@ -64,6 +64,9 @@ pub enum Rejection {
     /// 503: the store did not answer, or takes nothing on. The handler did not run.
     #[error("the record of keys is unavailable")]
     StoreUnavailable,
+    /// 503: a service that the handler needs did not take its call on. Nothing of it was done.
+    #[error("a call of the handler was not done")]
+    EffectNotDone,
     /// 503: the handler ran, and whether its answer is recorded is not known.
     #[error("the outcome could not be settled in time")]
     OutcomeUnknown,
@@ -104,8 +107,9 @@ impl Rejection {
                 tracing::error!(%error, "refused as invalid");
                 Self::Misconfigured
             }
+            ErrorKind::EffectNotDone => Self::EffectNotDone,
             // Of a kind that this version does not know, nothing may be promised either.
-            ErrorKind::Unknown | ErrorKind::TooLate | _ => Self::OutcomeUnknown,
+            ErrorKind::Unknown | ErrorKind::TooLate | ErrorKind::EffectUnknown | _ => Self::OutcomeUnknown,
         }
     }
 
@@ -121,6 +125,7 @@ impl Rejection {
             Self::InDoubt { .. } => "in-doubt",
             Self::Mismatch => "mismatch",
             Self::StoreUnavailable => "store-unavailable",
+            Self::EffectNotDone => "effect-not-done",
             Self::OutcomeUnknown | Self::EffectUnknown => "outcome-unknown",
             Self::HandlerPanicked => "handler-panicked",
             Self::Corrupt => "corrupt",
@@ -140,7 +145,9 @@ impl Rejection {
             Self::EarlyData => StatusCode::TOO_EARLY,
             Self::InProgress { .. } | Self::InDoubt { .. } => StatusCode::CONFLICT,
             Self::Mismatch => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::StoreUnavailable | Self::OutcomeUnknown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::StoreUnavailable | Self::EffectNotDone | Self::OutcomeUnknown => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::HandlerPanicked
             | Self::EffectUnknown
             | Self::Corrupt
@@ -191,7 +198,7 @@ impl Rejection {
         match self {
             Self::InProgress { retry_after } => Some(*retry_after),
             Self::InDoubt { .. } => Some(IN_DOUBT_RETRY_AFTER),
-            Self::StoreUnavailable => Some(STORE_RETRY_AFTER),
+            Self::StoreUnavailable | Self::EffectNotDone => Some(STORE_RETRY_AFTER),
             Self::OutcomeUnknown => Some(UNKNOWN_RETRY_AFTER),
             Self::MissingKey
             | Self::MalformedKey(_)
@@ -241,6 +248,10 @@ impl Rejection {
             Self::StoreUnavailable => {
                 ("Temporarily unavailable", "Nothing was done; try again with the same key.")
             }
+            Self::EffectNotDone => (
+                "Temporarily unavailable",
+                "A service that this request needs did not take it on; try again with the same key.",
+            ),
             Self::OutcomeUnknown => (
                 "Outcome unknown",
                 "The request may have been carried out; ask again with the same key to find out.",
