@@ -14,6 +14,7 @@
     reason = "a test's helpers fail like the test itself"
 )]
 
+mod effects;
 mod http;
 mod operation;
 mod store;
