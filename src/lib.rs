@@ -42,8 +42,9 @@
 //!
 //! # What is not promised
 //!
-//! * Exactly-once effects outside one database. A handler that calls the outside world is [`Policy::opaque`]: it starts
-//!   at most once, and after a crash in it the operation is *in doubt* until somebody decides.
+//! * Exactly-once effects outside one database. A handler that calls the outside world declares each call with
+//!   [`Operation::effect`], or is [`Policy::opaque`] as a whole: it starts at most once. After a crash in a call that may not be
+//!   repeated the operation is *in doubt* until somebody decides.
 //! * Anything past the retention: after it the same key is a new request.
 //! * Anything that the record's store forgets: a restored backup, an asynchronous standby that was promoted.
 //!
