@@ -164,3 +164,33 @@ async fn b028_a_renewal_never_takes_a_key_back() {
     assert!(matches!(slow.finish().await, Ok(Answer::InProgress { .. })));
     assert_eq!(rig.record().await, released);
 }
+
+#[tokio::test(start_paused = true)]
+async fn l09_a_renewed_lease_counts_from_when_it_was_asked_for() {
+    let rig = Rig::new();
+    let slow = Slow::start(&rig, resumable()).await;
+    let mut held = rig.faulty.hold_reply(Call::Renew);
+    for _ in 0..100 {
+        rig.faulty.fail(Call::Renew, StoreErrorKind::Unavailable);
+    }
+    // Asked for after a third of the lease, answered late, and the last one that is.
+    rig.elapse(LEASE / 3 + Duration::from_secs(1)).await;
+    held.arrived().await;
+    rig.elapse(LEASE / 2).await;
+    assert!(!slow.is_lost());
+    held.release();
+    rig.elapse(LEASE / 3).await;
+    assert!(!slow.is_lost(), "the answer came in time, and counts");
+    rig.elapse(LEASE / 6).await;
+    assert!(slow.is_lost(), "by the store's count the lease is over a lease after it was asked for");
+    assert!(matches!(slow.finish().await, Ok(Answer::Executed(_))), "nobody else came: the fence decides");
+}
+
+#[tokio::test(start_paused = true)]
+async fn l09_a_renewal_that_is_not_answered_is_none() {
+    let rig = Rig::new();
+    let slow = Slow::start(&rig, resumable()).await;
+    let _held = rig.faulty.hold(Call::Renew);
+    rig.elapse(LEASE).await;
+    assert!(slow.is_lost());
+}
