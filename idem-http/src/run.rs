@@ -118,7 +118,8 @@ impl Judge {
         let (mut parts, body) = response.into_parts();
         // Only this layer says that an answer is a replay, and this one is not.
         parts.headers.remove(&self.marker);
-        if parts.extensions.get::<Rejection>().is_some() {
+        // A rejection that the handler turned into a success of its own is an answer like any other.
+        if parts.extensions.get::<Rejection>().is_some() && !parts.status.is_success() {
             return (None, Response::from_parts(parts, ResponseBody::untouched(body)));
         }
         if let Some(ending) = parts.extensions.get::<Proof>().and_then(Proof::take) {

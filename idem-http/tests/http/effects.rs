@@ -71,3 +71,19 @@ async fn what_a_client_is_told_of_an_effect_and_what_its_retry_gets() {
         assert!(retry.text().contains(body), "{effect:?} {first:?}: {}", retry.text());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_success_is_sent_over_an_open_effect_that_nobody_recorded() {
+    let bench = Bench::new();
+    let handler = async move |Idempotent(mut op): Idempotent| {
+        let told = op.effect("charge", Effect::at_most_once(), async |_| {
+            Err::<u8, _>(std::io::Error::other("the connection broke").into())
+        });
+        let error = told.await.expect_err("nobody knows");
+        (axum::http::StatusCode::ACCEPTED, Problem::from(error))
+    };
+    let app = Router::new().route("/charges", post(handler).layer(bench.layer(Policy::resumable())));
+    let answer = send(&app, keyed("k")).await;
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert!(answer.text().contains("urn:idem:problem:outcome-unknown"), "{}", answer.text());
+}
