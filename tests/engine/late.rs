@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-use idem::{Decision, ErrorKind, Maintain, conformance::Call, policy::RETENTION};
+use idem::{
+    Decision, ErrorKind, Maintain, Policy,
+    conformance::{Call, Held},
+    policy::RETENTION,
+};
+use tokio::task::JoinHandle;
 
-use crate::rig::{LEASE, Rig, engine_error, executed, opaque, pay, replayed, resumable};
+use crate::rig::{LEASE, Ran, Rig, engine_error, executed, opaque, pay, replayed, resumable};
 
 #[tokio::test(start_paused = true)]
 async fn s03_work_does_not_start_on_a_claim_that_was_answered_after_its_lease() {
@@ -54,15 +59,21 @@ async fn nothing_happened(rig: &Rig) {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn s03_work_does_not_start_on_a_mark_that_was_answered_after_the_lease() {
-    let rig = Rig::new();
+/// A run whose mark is committed, and the answer to it held.
+async fn waiting_for_its_mark(rig: &Rig, policy: Policy) -> (JoinHandle<Ran>, Held) {
     let mut held = rig.faulty.hold_reply(Call::Checkpoint);
     let slow = tokio::spawn({
         let rig = rig.clone();
-        async move { rig.run(opaque(), pay).await }
+        async move { rig.run(policy, pay).await }
     });
     held.arrived().await;
+    (slow, held)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s03_work_does_not_start_on_a_mark_that_was_answered_after_the_lease() {
+    let rig = Rig::new();
+    let (slow, held) = waiting_for_its_mark(&rig, opaque()).await;
     // The host is suspended for two leases: no task of it runs. It looks as if the handler had died before it did anything.
     rig.clock.advance(LEASE * 2);
     nothing_happened(&rig).await;
@@ -78,15 +89,10 @@ async fn s03_work_does_not_start_on_a_mark_that_was_answered_after_the_lease() {
 async fn s03_nor_on_one_whose_renewals_were_lost_meanwhile() {
     const SHORT: Duration = Duration::from_secs(3);
     let rig = Rig::new();
-    let mut held = rig.faulty.hold_reply(Call::Checkpoint);
     for _ in 0..40 {
         rig.faulty.lose_request(Call::Renew);
     }
-    let slow = tokio::spawn({
-        let rig = rig.clone();
-        async move { rig.run(opaque().lease(SHORT), pay).await }
-    });
-    held.arrived().await;
+    let (slow, held) = waiting_for_its_mark(&rig, opaque().lease(SHORT)).await;
     rig.elapse(SHORT * 2).await;
     nothing_happened(&rig).await;
     assert!(executed(&rig.run_on(&rig.other(), opaque(), pay).await, "paid"));
@@ -98,12 +104,7 @@ async fn s03_nor_on_one_whose_renewals_were_lost_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn s16_a_mark_that_was_answered_late_is_taken_back() {
     let rig = Rig::new();
-    let mut held = rig.faulty.hold_reply(Call::Checkpoint);
-    let slow = tokio::spawn({
-        let rig = rig.clone();
-        async move { rig.run(opaque(), pay).await }
-    });
-    held.arrived().await;
+    let (slow, held) = waiting_for_its_mark(&rig, opaque()).await;
     rig.clock.advance(LEASE * 2);
     held.release();
     tokio::time::advance(LEASE * 2).await;

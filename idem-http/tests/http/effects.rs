@@ -80,7 +80,7 @@ async fn no_success_is_sent_over_an_open_effect_that_nobody_recorded() {
             Err::<u8, _>(std::io::Error::other("the connection broke").into())
         });
         let error = told.await.expect_err("nobody knows");
-        (axum::http::StatusCode::ACCEPTED, Problem::from(error))
+        (http::StatusCode::ACCEPTED, Problem::from(error))
     };
     let app = Router::new().route("/charges", post(handler).layer(bench.layer(Policy::resumable())));
     let answer = send(&app, keyed("k")).await;
