@@ -1,11 +1,10 @@
 //! What is in doubt in a record, and how a person or a look-up settles it.
 
 use serde::Serialize;
-use serde_json::value::to_raw_value;
 
 use crate::{
     Decision, Invalid, ProviderKey, Record,
-    journal::{HANDLER, Journal, MAX_RESULT},
+    journal::{HANDLER, Journal, encode},
 };
 
 /// The effects of an operation in doubt that may have happened, to be settled one by one.
@@ -72,7 +71,7 @@ impl<'a> Doubt<'a> {
     ///
     /// # Errors
     /// [`Invalid`] if no such effect is open, if it is a whole handler (end that with [`Decision::Complete`]), or if the result does
-    /// not serialise or takes more than [`MAX_RESULT`] bytes.
+    /// not serialise or takes more than [`MAX_RESULT`](crate::MAX_RESULT) bytes.
     pub fn happened<T: Serialize + ?Sized>(mut self, effect: &str, result: &T) -> Result<Self, Invalid> {
         self.check(effect)?;
         if effect == HANDLER {
@@ -81,11 +80,7 @@ impl<'a> Doubt<'a> {
                 "a named one: a handler that happened is completed with its answer",
             ));
         }
-        let result = to_raw_value(result).map_err(|_| Invalid::new("result", "a value that serialises"))?;
-        if result.get().len() > MAX_RESULT {
-            return Err(Invalid::new("result", "at most 16384 bytes of JSON").seen(result.get().len()));
-        }
-        self.journal.settle(effect, Some(result));
+        self.journal.settle(effect, Some(encode(result)?));
         Ok(self)
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{Claim, Error, ErrorKind, Invalid, Record, RecoveryPoint, Rerun};
 
@@ -36,13 +36,13 @@ struct Noted {
     open: Option<Open>,
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     result: Option<Box<RawValue>>,
-    /// This run has come past it.
+    /// This run has its result.
     #[serde(skip)]
     passed: bool,
     /// Sent by this run, and not known to be committed: a mark behind which nothing was called, or a result.
     #[serde(skip)]
     unsettled: bool,
-    /// Noted by this run, not by an earlier owner.
+    /// Begun by this run, be it again.
     #[serde(skip)]
     own: bool,
 }
@@ -50,6 +50,18 @@ struct Noted {
 /// A result that is there, be it `null`: the value of an effect that returns nothing.
 fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(from).map(Some)
+}
+
+/// A value as it is recorded.
+///
+/// # Errors
+/// [`Invalid`] if it does not serialise or is too large.
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Box<RawValue>, Invalid> {
+    let encoded = to_raw_value(value).map_err(|_| Invalid::new("result", "a value that serialises"))?;
+    if encoded.get().len() > MAX_RESULT {
+        return Err(Invalid::new("result", "at most 16384 bytes of JSON").seen(encoded.get().len()));
+    }
+    Ok(encoded)
 }
 
 /// An effect that may have started and has no result; the stricter one is the greater.
@@ -164,7 +176,7 @@ impl Journal {
                 }
                 (Some(result), _) => Ok(Known::Result(result.clone())),
                 (None, open) => {
-                    noted.passed = true;
+                    noted.own = true;
                     Ok(open.map_or(Known::Nothing, Known::Open))
                 }
             };
@@ -182,7 +194,7 @@ impl Journal {
             let text = "1 to 255 bytes of text without NUL, and not `handler`";
             return Err(Invalid::new("effect name", text).seen(name.len()).into());
         }
-        self.note(Noted { passed: true, unsettled: false, ..Noted::unsettled(name) });
+        self.note(Noted { unsettled: false, ..Noted::unsettled(name) });
         Ok(Known::Nothing)
     }
 
@@ -195,7 +207,7 @@ impl Journal {
 
     /// The next checkpoint, with the first mark of an effect; unsettled until [`settled`](Self::settled).
     pub(crate) fn mark(&mut self, name: &str, open: Open) -> Result<RecoveryPoint, Error> {
-        self.note(Noted { open: Some(open), passed: true, ..Noted::unsettled(name) });
+        self.note(Noted { open: Some(open), ..Noted::unsettled(name) });
         self.point(name)
     }
 
@@ -223,10 +235,7 @@ impl Journal {
 
     /// Notes that an effect happened, with this result, or did not.
     pub(crate) fn settle(&mut self, name: &str, result: Option<Box<RawValue>>) {
-        match result {
-            Some(_) => self.note(Noted { result, unsettled: false, ..Noted::unsettled(name) }),
-            None => self.note(Noted { passed: true, unsettled: false, ..Noted::unsettled(name) }),
-        }
+        self.note(Noted { result, unsettled: false, ..Noted::unsettled(name) });
     }
 
     /// The journal without the marks behind which nothing was called, to be committed in its place.

@@ -93,7 +93,6 @@ pub struct Reconciler {
     every: Duration,
     batch: u32,
     provider_max_delay: Duration,
-    retention: Duration,
     /// Records that could not be settled: when each is looked up again, and the pause after that.
     later: Mutex<HashMap<(KeyId, OperationId), (Instant, Duration)>>,
 }
@@ -108,7 +107,6 @@ impl Reconciler {
             every: RECONCILE_EVERY,
             batch: RECONCILE_BATCH,
             provider_max_delay: PROVIDER_MAX_DELAY,
-            retention: RETENTION,
             later: Mutex::default(),
         }
     }
@@ -214,27 +212,27 @@ impl Reconciler {
     async fn settle(&self, seen: &Record) -> Result<bool, BoxError> {
         let mut doubt = Doubt::of(seen)?;
         let open = doubt.open();
-        if !open.iter().all(|effect| self.look_ups.contains_key(effect.as_str())) {
-            return Ok(false);
-        }
-        for effect in open {
-            let Some(look_up) = self.look_ups.get(effect.as_str()) else { return Ok(false) };
-            let provider_key = doubt.provider_key(&effect);
+        let look_ups =
+            open.iter().map(|effect| self.look_ups.get(effect.as_str())).collect::<Option<Vec<_>>>();
+        let Some(look_ups) = look_ups else { return Ok(false) };
+        for (effect, look_up) in open.iter().zip(look_ups) {
+            let provider_key = doubt.provider_key(effect);
             let case = Case { id: seen.id.clone(), operation: seen.operation, provider_key };
             let found = AssertUnwindSafe(async { look_up(case).await }).catch_unwind().await;
             doubt = match found.map_err(|_| "the look-up panicked")?? {
-                Finding::Happened(result) => doubt.happened(&effect, &result)?,
-                Finding::DidNotHappen => doubt.did_not_happen(&effect)?,
+                Finding::Happened(result) => doubt.happened(effect, &result)?,
+                Finding::DidNotHappen => doubt.did_not_happen(effect)?,
                 Finding::StillUnknown => return Err("the look-up cannot tell yet".into()),
             };
         }
         let decision = doubt.resume()?;
-        // What may have been done is sent again once: a lost reply is recognised.
-        let mut resolved = self.store.resolve(seen, &decision, self.retention).await;
-        if resolved.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Unknown) {
-            resolved = self.store.resolve(seen, &decision, self.retention).await;
+        // A resumption ends nothing: no retention counts from it.
+        let resolve = || self.store.resolve(seen, &decision, RETENTION);
+        match resolve().await {
+            // It may have been done, and is recognised then.
+            Err(error) if error.kind() == StoreErrorKind::Unknown => resolve().await?,
+            resolved => resolved?,
         }
-        resolved?;
         Ok(true)
     }
 

@@ -73,11 +73,6 @@ impl Run {
         })
     }
 
-    /// Whether nothing has ended it yet.
-    pub(crate) fn is_running(&self) -> bool {
-        matches!(*self.ledger(), Ledger::Running | Ledger::Refused)
-    }
-
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }

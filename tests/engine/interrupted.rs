@@ -9,17 +9,15 @@ use std::{
 };
 
 use idem::{
-    Answer, BoxError, Doubt, Effect, Error, ErrorKind, Fault, Operation, RerunUntil, RunError, State,
+    Answer, BoxError, Doubt, Effect, ErrorKind, Fault, Operation, RerunUntil, RunError, State,
     StoreErrorKind, StoredResponse,
     conformance::{Call, Held},
 };
 use tokio::{sync::oneshot, time::timeout};
 
+use crate::gateway::{KEYED, ONCE, WINDOW, work_error};
 use crate::rig::{LEASE, Ran, Result, Rig, answer, engine_error, executed, resumable};
 
-const WINDOW: Duration = Duration::from_hours(24);
-const KEYED: Effect = Effect::keyed(WINDOW);
-const ONCE: Effect = Effect::at_most_once();
 /// Long enough for whatever does not wait for somebody.
 const SOON: Duration = Duration::from_millis(1);
 
@@ -29,13 +27,6 @@ fn hides() -> Fault {
 
 fn refuses() -> Fault {
     Fault::not_done(std::io::Error::other("nothing was sent"))
-}
-
-fn work_error(ran: &Ran) -> Option<ErrorKind> {
-    match ran {
-        Err(RunError::Work(error)) => error.downcast_ref::<Error>().map(Error::kind),
-        Ok(_) | Err(RunError::Engine(_) | RunError::Panicked) => None,
-    }
 }
 
 /// A later run, that calls once more if it may.
@@ -295,4 +286,36 @@ async fn s08_a_key_is_not_handed_on_under_a_call_in_a_task_of_its_own() {
     assert!(matches!(busy, Ok(Answer::InProgress { .. })), "left to its lease: {busy:?}");
     finish.send(()).expect("it still waits");
     assert_eq!(calls.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s08_no_effect_begins_while_the_run_is_at_its_end() {
+    let rig = Rig::new();
+    let (go, gone) = oneshot::channel::<()>();
+    let (tell, told) = oneshot::channel();
+    let first = rig.faulty.hold(Call::Checkpoint);
+    let (inside, outside) = (rig.clone(), rig.clone());
+    let (arrive, arrived) = oneshot::channel();
+    let run = tokio::spawn(async move {
+        let ran = outside.run(resumable(), async move |mut op: Operation| {
+            timeout(SOON, op.effect("charge", KEYED, async |_| Ok(1))).await.expect_err("its mark is held");
+            // The end takes that mark back, which is held as well; the operation lives on in a task of its own.
+            arrive.send(inside.faulty.hold(Call::Checkpoint)).map_err(|_| "the test waits")?;
+            tokio::spawn(async move {
+                gone.await.expect("the test lets it go on");
+                let late = op.effect("late", ONCE, async |_| Ok(1)).await;
+                tell.send(late.map_err(|error| error.kind())).expect("the test waits");
+            });
+            Err::<StoredResponse, BoxError>("timed out".into())
+        });
+        ran.await
+    });
+    let mut end: Held = arrived.await.expect("the work comes there");
+    end.arrived().await;
+    go.send(()).expect("the task waits");
+    assert_eq!(told.await.expect("it tries"), Err(ErrorKind::ClaimLost));
+    end.release();
+    drop(first);
+    assert!(matches!(run.await.expect("no panic"), Err(RunError::Work(_))));
+    assert!(matches!(rig.record().await.state, State::Failed { .. }), "taken back, and released");
 }

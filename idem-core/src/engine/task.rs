@@ -257,7 +257,10 @@ where
 
 /// Ends a run whose work is over, and says what its caller is told.
 async fn finish<E>(run: &Run, returned: Returned<E>) -> Result<Answer, RunError<E>> {
-    if !run.policy.is_opaque() && !run.is_calling() && run.is_running() && run.journal().is_unsettled() {
+    if !run.policy.is_opaque()
+        && run.journal().is_unsettled()
+        && let Ok(_nobody_else_is) = run.calling()
+    {
         // Where it cannot be settled, what may stand is what is judged.
         let _ = run.tidy().await;
     }

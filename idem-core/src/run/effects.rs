@@ -3,14 +3,14 @@
 use std::sync::{MutexGuard, PoisonError, atomic::Ordering};
 
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Run;
 use crate::{
-    Effect, Error, ErrorKind, Fault, Invalid, ProviderKey, RecoveryPoint, Rerun, StoreErrorKind,
+    Effect, Error, ErrorKind, Fault, ProviderKey, RecoveryPoint, Rerun, StoreErrorKind,
     effect::Repeat,
-    journal::{Journal, Known, MAX_RESULT, Open},
+    journal::{Journal, Known, Open, encode},
     ledger::Ledger,
     settle::settle,
 };
@@ -58,7 +58,8 @@ impl Run {
         let key = ProviderKey::new(self.claim.id(), self.claim.fingerprint(), name);
         match call(key).await {
             Ok(value) => {
-                let (encoded, value) = encode(value)?;
+                let encoded = encode(&value)?;
+                let value = read_back(&encoded)?;
                 self.record(name, encoded).await?;
                 self.journal().pass(name);
                 Ok(value)
@@ -190,7 +191,11 @@ impl Run {
             return Ok(());
         };
         if error.kind() == StoreErrorKind::ClaimLost {
-            *self.ledger() = self.failed(&error);
+            let lost = self.failed(&error);
+            let mut ledger = self.ledger();
+            if matches!(*ledger, Ledger::Running) {
+                *ledger = lost;
+            }
         }
         Err(error.into())
     }
@@ -199,13 +204,13 @@ impl Run {
     ///
     /// # Errors
     /// `ClaimLost` once the run is at its end: an operation that was moved into a task of its own may come too late.
-    fn calling(&self) -> Result<Calling<'_>, Error> {
+    pub(crate) fn calling(&self) -> Result<Calling<'_>, Error> {
         let ledger = self.ledger();
-        if !matches!(*ledger, Ledger::Running) {
-            return Err(Error::new(ErrorKind::ClaimLost, "the operation has already ended"));
-        }
         // Under the ledger's lock: the end of the run sees it, or has been seen.
-        self.calling.store(true, Ordering::Relaxed);
+        let running = matches!(*ledger, Ledger::Running | Ledger::Refused);
+        if !running || self.calling.swap(true, Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::ClaimLost, "the operation has ended or is at its end"));
+        }
         drop(ledger);
         Ok(Calling(self))
     }
@@ -228,7 +233,7 @@ impl Run {
 }
 
 /// An effect is under way while this lives: the work is not dropped, and its key is not handed on.
-struct Calling<'a>(&'a Run);
+pub(crate) struct Calling<'a>(&'a Run);
 
 impl Drop for Calling<'_> {
     fn drop(&mut self) {
@@ -236,20 +241,11 @@ impl Drop for Calling<'_> {
     }
 }
 
-/// The value as it is recorded, and as every later run gets it.
-fn encode<T: Serialize + DeserializeOwned>(value: T) -> Result<(Box<RawValue>, T), Error> {
-    let encoded = to_raw_value(&value).map_err(|error| {
-        Error::new(ErrorKind::Invalid, "the result of an effect does not serialise").with_source(error)
-    })?;
-    drop(value);
-    if encoded.get().len() > MAX_RESULT {
-        let size = encoded.get().len();
-        return Err(Invalid::new("result of an effect", "at most 16384 bytes of JSON").seen(size).into());
-    }
-    let read = serde_json::from_str(encoded.get()).map_err(|_| {
+/// The value as every later run gets it.
+fn read_back<T: DeserializeOwned>(encoded: &RawValue) -> Result<T, Error> {
+    serde_json::from_str(encoded.get()).map_err(|_| {
         Error::new(ErrorKind::Invalid, "the result of an effect does not read back as it was written")
-    })?;
-    Ok((encoded, read))
+    })
 }
 
 /// What serde says may quote the result: only where it stopped is told.
