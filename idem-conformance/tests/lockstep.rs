@@ -1,39 +1,12 @@
 //! The memory store and the state functions go in step.
 
-use std::{sync::Arc, time::Duration};
+mod memory;
 
-use async_trait::async_trait;
-use idem_conformance::{Harness, lockstep};
-use idem_core::Maintain;
-use idem_memory::{ManualClock, MemoryStore};
+use idem_conformance::lockstep;
+use memory::Memory;
 
 const WALKS: u64 = 300;
 const STEPS: usize = 60;
-
-struct Memory {
-    clock: ManualClock,
-    store: MemoryStore,
-}
-
-#[async_trait]
-impl Harness for Memory {
-    async fn start() -> Self {
-        let clock = ManualClock::new();
-        Self { store: MemoryStore::with_clock(clock.clone()), clock }
-    }
-
-    fn store(&self) -> Arc<dyn Maintain> {
-        Arc::new(self.store.clone())
-    }
-
-    async fn second(&self) -> Arc<dyn Maintain> {
-        Arc::new(self.store.clone())
-    }
-
-    async fn elapse(&self, by: Duration) {
-        self.clock.advance(by);
-    }
-}
 
 /// Every answer that the state functions can give.
 const EVERY_ANSWER: [(&str, &[&str]); 10] = [
