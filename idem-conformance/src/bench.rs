@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use idem_core::{
     Claim, ClaimOutcome, ClaimRequest, Decision, Fingerprint, Fingerprints, KeyId, MAX_SPAN, Maintain,
-    Record, RecoveryPoint, Rerun, Scope, StoreErrorKind, StoredResponse,
+    Record, RecoveryPoint, Rerun, Scope, StoreErrorKind, StoredRequest, StoredResponse,
 };
 use tokio::{sync::Barrier, task::JoinSet};
 
@@ -252,6 +252,20 @@ pub(crate) fn request(id: &KeyId) -> Arc<ClaimRequest> {
 
 pub(crate) fn request_of(id: &KeyId, same: Fingerprints) -> Arc<ClaimRequest> {
     Arc::new(ClaimRequest::new(id.clone(), same, LEASE, RETENTION).expect("valid spans"))
+}
+
+/// A claim that has stored what it asks for.
+pub(crate) fn request_with(id: &KeyId, request: StoredRequest) -> Arc<ClaimRequest> {
+    request_storing(id, body("first"), request)
+}
+
+pub(crate) fn request_storing(id: &KeyId, same: Fingerprints, request: StoredRequest) -> Arc<ClaimRequest> {
+    let claim = ClaimRequest::new(id.clone(), same, LEASE, RETENTION).expect("valid spans");
+    Arc::new(claim.with_request(request))
+}
+
+pub(crate) fn asked(route: &str, data: &[u8]) -> StoredRequest {
+    StoredRequest::new(route, data.to_vec()).expect("a valid request")
 }
 
 pub(crate) fn answer(text: &str) -> StoredResponse {

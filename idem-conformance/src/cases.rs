@@ -11,6 +11,7 @@ mod fence;
 mod fingerprint;
 mod lease;
 mod replay;
+mod request;
 mod resolve;
 mod scene;
 mod sweep;
@@ -241,6 +242,25 @@ macro_rules! __every_case {
                 failure_refuses_absurd_retention
                     "a retention above ten years is refused, and the claim stays good"
                 failure_meets_a_mark_in_one_order "a release that meets a mark never frees a marked effect"
+            }
+            request {
+                request_is_kept_whole
+                    "what was asked for comes back whole: route and bytes up to their limits"
+                request_is_stored_only_if_given
+                    "where the first claim stores nothing, no later owner's claim does"
+                request_of_the_first_claim_stays
+                    "a claim sent again, a takeover and a retry leave what the first claim asked for"
+                request_is_not_taken_from_the_refused "a claim that is not taken stores nothing"
+                request_of_an_expired_record_is_replaced
+                    "a new operation stores what its own claim asks for, or nothing"
+                request_of_an_expired_answer_is_not_missed
+                    "a new operation in the place of an expired answer stores what it asks for"
+                request_survives_what_ends_nothing
+                    "renewals, checkpoints and releases leave what was asked for"
+                request_goes_with_the_answer "a completion drops what was asked for"
+                request_goes_with_a_decided_answer
+                    "a decision to complete drops what was asked for, any other leaves it"
+                request_is_listed_with_what_is_stuck "the list of what is stuck shows what was asked for"
             }
             resolve {
                 resolve_completes "what is in doubt can be ended with an answer"

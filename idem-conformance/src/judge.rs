@@ -102,7 +102,7 @@ pub(crate) fn agree(seen: &Reply, early: &Reply, late: &Reply, window: Window) -
         (Reply::Write(seen), Reply::Write(early), Reply::Write(_)) => seen == early,
         (Reply::Swept(seen), Reply::Swept(early), Reply::Swept(_)) => seen == early,
         (Reply::Found(Ok(seen)), Reply::Found(Ok(early)), Reply::Found(Ok(late))) => {
-            between(seen.as_ref(), early.as_ref(), late.as_ref()).is_ok()
+            between(seen.as_deref(), early.as_deref(), late.as_deref()).is_ok()
         }
         (Reply::Claim(_) | Reply::Write(_) | Reply::Swept(_) | Reply::Found(_), _, _) => false,
     }
@@ -168,6 +168,7 @@ fn differences(seen: &Record, early: &Record, late: &Record) -> Vec<String> {
         lease_until,
         rerun_until,
         point,
+        request,
         created_at,
         expires_at,
     } = seen;
@@ -181,6 +182,7 @@ fn differences(seen: &Record, early: &Record, late: &Record) -> Vec<String> {
     found.same("version", version, &early.version);
     found.same("checkpoint", checkpoint, &early.checkpoint);
     found.same("recovery point", point, &early.point);
+    found.same("request", request, &early.request);
     found.between("locked_at", Some(*locked_at), Some(early.locked_at), Some(late.locked_at));
     found.between("lease_until", Some(*lease_until), Some(early.lease_until), Some(late.lease_until));
     found.between("created_at", Some(*created_at), Some(early.created_at), Some(late.created_at));

@@ -32,7 +32,7 @@ pub(crate) enum Reply {
     Claim(Result<ClaimOutcome, StoreErrorKind>),
     Write(Result<(), StoreErrorKind>),
     Swept(Result<u64, StoreErrorKind>),
-    Found(Result<Option<Record>, StoreErrorKind>),
+    Found(Result<Option<Box<Record>>, StoreErrorKind>),
 }
 
 impl Step {
@@ -81,7 +81,10 @@ impl Step {
             Self::Resolve(seen, decision, retention) => {
                 Reply::Write(store.resolve(seen, decision, *retention).await.map_err(kind))
             }
-            Self::Find(id) => Reply::Found(store.find(id).await.map_err(kind)),
+            Self::Find(id) => {
+                let found = store.find(id).await.map_err(kind);
+                Reply::Found(found.map(|record| record.map(Box::new)))
+            }
             Self::Sweep(_) => Reply::Swept(store.sweep(1000).await.map_err(kind)),
         }
     }
@@ -125,7 +128,7 @@ impl Step {
             Self::Resolve(seen, decision, retention) => {
                 write(record, &Command::Resolve(seen, decision, *retention, drawn.attempt))
             }
-            Self::Find(_) => (record.clone(), Reply::Found(Ok(record))),
+            Self::Find(_) => (record.clone(), Reply::Found(Ok(record.map(Box::new)))),
             Self::Sweep(_) => match record {
                 Some(record) if record.is_expired(now) && !drawn.passed_over => (None, Reply::Swept(Ok(1))),
                 kept => (kept, Reply::Swept(Ok(0))),

@@ -8,7 +8,7 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../CONTRACT.md");
 const COMMAND: &str = "IDEM_WRITE_CONTRACT=1 cargo test -p idem-conformance --test contract";
 
 /// The groups in the order of the file, and what each is about. A group that is missing here fails the test.
-const GROUPS: [(&str, &str); 13] = [
+const GROUPS: [(&str, &str); 14] = [
     ("claim", "Taking a key"),
     ("lease", "Holding it for a while"),
     ("fence", "Late writes"),
@@ -17,6 +17,7 @@ const GROUPS: [(&str, &str); 13] = [
     ("fingerprint", "One key, one request"),
     ("checkpoint", "How far an operation has come, and whether it may run again"),
     ("failure", "Ending because it may be tried again"),
+    ("request", "What was asked for"),
     ("resolve", "Settling what is in doubt"),
     ("sweep", "Forgetting"),
     ("ambiguity", "Lost requests, lost replies, late arrivals"),

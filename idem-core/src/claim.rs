@@ -7,7 +7,7 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::{Fingerprint, Fingerprints, Invalid, KeyId, RecoveryPoint, StoredResponse};
+use crate::{Fingerprint, Fingerprints, Invalid, KeyId, RecoveryPoint, StoredRequest, StoredResponse};
 
 /// The longest lease or retention, ten years: far above any use, far below what overflows a store's clock.
 pub const MAX_SPAN: Duration = Duration::from_hours(10 * 365 * 24);
@@ -88,6 +88,8 @@ pub struct ClaimRequest {
     pub lease: Duration,
     /// How long the ended record is kept, counted from its end: at most [`MAX_SPAN`].
     pub retention: Duration,
+    /// What is asked for, where it is to be stored; a new operation keeps it, and a further owner's is not looked at.
+    pub request: Option<StoredRequest>,
 }
 
 impl ClaimRequest {
@@ -107,7 +109,14 @@ impl ClaimRequest {
         if retention > MAX_SPAN {
             return Err(Invalid::new("retention", "at most 10 years, in ms").seen(retention.as_millis()));
         }
-        Ok(Self { id, attempt: AttemptId::random(), fingerprints, lease, retention })
+        Ok(Self { id, attempt: AttemptId::random(), fingerprints, lease, retention, request: None })
+    }
+
+    /// With what is asked for, so that a completer can finish what its client abandons.
+    #[must_use]
+    pub fn with_request(mut self, request: StoredRequest) -> Self {
+        self.request = Some(request);
+        self
     }
 
     /// The same request by a new caller: a fresh attempt id, for asking again after an answer.
@@ -119,6 +128,7 @@ impl ClaimRequest {
             fingerprints: self.fingerprints.clone(),
             lease: self.lease,
             retention: self.retention,
+            request: self.request.clone(),
         }
     }
 }

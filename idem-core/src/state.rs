@@ -102,6 +102,7 @@ fn first(request: &ClaimRequest, now: SystemTime, operation: OperationId, versio
         lease_until: now + request.lease,
         rerun_until: RerunUntil::Always,
         point: None,
+        request: request.request.clone(),
         created_at: now,
         expires_at: now + request.lease + request.retention,
     }

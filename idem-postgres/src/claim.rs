@@ -36,7 +36,7 @@ pub(crate) async fn claim(store: &PostgresStore, request: &ClaimRequest) -> Resu
     check_claim(request)?;
     let (call, bound) = (Call::start(store, "claim"), Values::of(store, request));
     for _ in 0..ATTEMPTS {
-        let judged = match call.send(&store.sql.claim, |query| bound.first(query)).await {
+        let judged = match call.send(&store.sql.claim, |query| bound.asked(bound.first(query))).await {
             Ok(rows) => judge(&rows, request)?,
             Err(failure) if failure.is_passing() => Judged::Again,
             // Another insert of this key, or a long transaction on its row, is under way: look without waiting.
@@ -89,6 +89,8 @@ struct Values {
     lease: i64,
     retention: i64,
     lock_timeout: String,
+    route: Option<String>,
+    data: Option<Vec<u8>>,
 }
 
 impl Values {
@@ -106,6 +108,8 @@ impl Values {
             lease: micros(request.lease),
             retention: micros(request.retention),
             lock_timeout: store.settings.lock_timeout_for(Some(request.lease)),
+            route: request.request.as_ref().map(|asked| asked.route().to_owned()),
+            data: request.request.as_ref().map(|asked| asked.data().to_vec()),
         }
     }
 
@@ -120,6 +124,11 @@ impl Values {
             .bind(self.lease)
             .bind(self.retention)
             .bind(&self.lock_timeout)
+    }
+
+    /// What the writes of a new operation bind at last.
+    fn asked<'q>(&'q self, query: Bound<'q>) -> Bound<'q> {
+        query.bind(&self.route).bind(&self.data)
     }
 
     async fn look(&self, store: &PostgresStore, call: &Call<'_>) -> Result<Vec<PgRow>, StoreError> {
@@ -147,10 +156,14 @@ impl Values {
                     Write::Wipe => query.bind(&self.current).bind(self.lease).bind(self.retention),
                     Write::Reissue | Write::Take => query.bind(&self.fingerprints).bind(self.lease),
                 };
-                query
+                let query = query
                     .bind(&self.lock_timeout)
                     .bind(Uuid::from_bytes(seen.operation.to_bytes()))
-                    .bind(bigint(seen.token))
+                    .bind(bigint(seen.token));
+                match write {
+                    Write::Wipe => self.asked(query),
+                    Write::Reissue | Write::Take => query,
+                }
             })
             .await;
         let rows = match (sent, write) {

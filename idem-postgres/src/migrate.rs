@@ -12,7 +12,8 @@ use crate::{
 };
 
 /// The migrations in order; number `n` is at `n - 1`. One that was released is never changed.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_keys.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001_keys.sql"), include_str!("../migrations/0002_request.sql")];
 
 /// The schema's version that this code needs.
 pub(crate) const VERSION: usize = MIGRATIONS.len();

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use idem_core::{
     AttemptId, Claim, Fence, Fingerprint, Key, KeyId, OperationId, Origin, Record, RecoveryPoint, RerunUntil,
-    Scope, State, StoreError, StoreErrorKind, StoredResponse,
+    Scope, State, StoreError, StoreErrorKind, StoredRequest, StoredResponse,
 };
 use sqlx::{Decode, Postgres, Row as _, Type, postgres::PgRow};
 use uuid::Uuid;
@@ -84,6 +84,20 @@ impl<'r> Columns<'r> {
         }
     }
 
+    fn request(&self) -> Result<Option<StoredRequest>, StoreError> {
+        let parts: (Option<String>, Option<Vec<u8>>) =
+            (self.value("request_route")?, self.value("request_data")?);
+        match parts {
+            (None, None) => Ok(None),
+            (Some(route), Some(data)) => StoredRequest::new(route, data)
+                .map(Some)
+                .map_err(|error| self.corrupt("request").with_source(error)),
+            (Some(_), None) | (None, Some(_)) => {
+                Err(self.corrupt("request_route without request_data, or the reverse"))
+            }
+        }
+    }
+
     pub(crate) fn response(&self) -> Result<StoredResponse, StoreError> {
         let code: Option<i16> = self.value("response_code")?;
         let (headers, body): (Option<Vec<u8>>, Option<Vec<u8>>) =
@@ -118,6 +132,10 @@ impl<'r> Columns<'r> {
             ("failed", Some(ended_at)) => State::Failed { ended_at },
             _ => return Err(self.corrupt("an unknown status, or one that contradicts ended_at")),
         };
+        let request = self.request()?;
+        if request.is_some() && matches!(state, State::Completed { .. }) {
+            return Err(self.corrupt("a request beside its answer"));
+        }
         Ok(Record {
             id: KeyId::new(scope, key),
             operation: fence.operation,
@@ -131,6 +149,7 @@ impl<'r> Columns<'r> {
             lease_until: self.time("lease_until")?,
             rerun_until,
             point: self.point()?,
+            request,
             created_at: self.time("created_at")?,
             expires_at: self.time("expires_at")?,
         })

@@ -102,9 +102,9 @@ const CLAIM: &str = "
 WITH t AS MATERIALIZED (SELECT set_config('lock_timeout', $8, true) AS lock_timeout, clock_timestamp() AS now),
 ins AS (
   INSERT INTO {table} (scope, key, operation, attempt, token, fingerprint, status, version, checkpoint,
-                       locked_at, lease_until, rerun_until, created_at, expires_at)
+                       locked_at, lease_until, rerun_until, created_at, expires_at, request_route, request_data)
   SELECT $1, $2, gen_random_uuid(), $3, 1, $4, 'in_progress', 1, 0,
-         now, now + $6 * interval '1 microsecond', 'infinity', now, now + ($6 + $7) * interval '1 microsecond'
+         now, now + $6 * interval '1 microsecond', 'infinity', now, now + ($6 + $7) * interval '1 microsecond', $9, $10
   FROM t WHERE lock_timeout IS NOT NULL
   ON CONFLICT (scope, key) DO NOTHING
   RETURNING operation, token, fingerprint)
@@ -156,7 +156,7 @@ j AS MATERIALIZED (
 UPDATE {table} k
 SET operation = gen_random_uuid(), attempt = $3, token = 1, fingerprint = $4, status = 'in_progress',
     version = k.version + 1, checkpoint = 0, recovery_point = NULL, recovery_data = NULL,
-    response_code = NULL, response_headers = NULL, response_body = NULL,
+    response_code = NULL, response_headers = NULL, response_body = NULL, request_route = $10, request_data = $11,
     locked_at = j.now, lease_until = j.now + $5 * interval '1 microsecond', rerun_until = 'infinity',
     created_at = j.now, ended_at = NULL, expires_at = j.now + ($5 + $6) * interval '1 microsecond'
 FROM j WHERE k.scope = j.scope AND k.key = j.key
@@ -226,6 +226,7 @@ WITH t AS MATERIALIZED (SELECT set_config('lock_timeout', $5, true) AS lock_time
 u AS (
   UPDATE {table} k
   SET status = 'completed', response_code = $6, response_headers = $7, response_body = $8, version = k.version + 1,
+      request_route = NULL, request_data = NULL,
       ended_at = t.now, expires_at = GREATEST(k.expires_at, t.now + $9 * interval '1 microsecond')
   FROM t
   WHERE k.scope = $1 AND k.key = $2 AND k.operation = $3 AND k.token = $4 AND k.status = 'in_progress'
@@ -281,7 +282,9 @@ u AS (
       response_code = $10, response_headers = $11, response_body = $12,
       checkpoint = CASE $7 WHEN 'in_progress' THEN $13 ELSE k.checkpoint END,
       recovery_point = CASE $7 WHEN 'completed' THEN k.recovery_point ELSE $14 END,
-      recovery_data = CASE $7 WHEN 'completed' THEN k.recovery_data ELSE $15 END
+      recovery_data = CASE $7 WHEN 'completed' THEN k.recovery_data ELSE $15 END,
+      request_route = CASE WHEN $7 <> 'completed' THEN k.request_route END,
+      request_data = CASE WHEN $7 <> 'completed' THEN k.request_data END
   FROM j WHERE k.scope = j.scope AND k.key = j.key AND j.verdict = 'written')
 SELECT verdict FROM j";
 
@@ -319,6 +322,7 @@ const RECORD: &str = "
   CASE WHEN isfinite(k.rerun_until) THEN (extract(epoch FROM k.rerun_until) * 1000000)::bigint END AS rerun_until,
   k.rerun_until = 'infinity' AS rerun_always,
   k.recovery_point, k.recovery_data, k.response_code, k.response_headers, k.response_body,
+  k.request_route, k.request_data,
   (extract(epoch FROM k.created_at) * 1000000)::bigint AS created_at,
   (extract(epoch FROM k.ended_at) * 1000000)::bigint AS ended_at,
   (extract(epoch FROM k.expires_at) * 1000000)::bigint AS expires_at";

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use idem_core::Claim;
 
 use super::*;
-use crate::bench::{LEASE, MARGIN, RETENTION, answer, key, point, request};
+use crate::bench::{LEASE, MARGIN, RETENTION, answer, asked, key, point, request};
 
 fn record() -> Record {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
@@ -13,6 +13,7 @@ fn record() -> Record {
         rerun_until: RerunUntil::At(now + LEASE),
         state: State::Completed { response: answer("done"), ended_at: now },
         point: Some(point(1, "step")),
+        request: Some(asked("charges", b"asked")),
         ..record.expect("a claim writes a record")
     }
 }
@@ -22,7 +23,7 @@ fn every_field_of_a_record_is_compared() {
     let seen = record();
     assert_eq!(differences(&seen, &seen, &seen), Vec::<String>::new());
     let later = seen.locked_at + MARGIN;
-    let spoilt: [fn(&mut Record, SystemTime); 16] = [
+    let spoilt: [fn(&mut Record, SystemTime); 18] = [
         |record, _| record.id = key("s", "other"),
         |record, _| record.operation = OperationId::random(),
         |record, _| record.attempt = AttemptId::random(),
@@ -40,6 +41,8 @@ fn every_field_of_a_record_is_compared() {
         |record, at| record.rerun_until = RerunUntil::At(at),
         |record, _| record.rerun_until = RerunUntil::Never,
         |record, _| record.point = None,
+        |record, _| record.request = None,
+        |record, _| record.request = Some(asked("charges", b"Asked")),
         |record, at| record.created_at = at,
         |record, at| record.expires_at = at,
     ];

@@ -11,7 +11,7 @@ use proptest::{
 };
 
 use crate::{
-    bench::{Bench, LEASE, MARGIN, RETENTION, answer, body, point, request_of},
+    bench::{Bench, LEASE, MARGIN, RETENTION, answer, asked, body, point, request_of, request_storing},
     step::Step,
 };
 
@@ -148,7 +148,7 @@ impl Opening {
         if matches!(self, Self::Free) {
             return None;
         }
-        let owner = bench.take_by(&request_of(id, body("pay 10"))).await;
+        let owner = bench.take_by(&request_storing(id, body("pay 10"), asked("charges", b"before"))).await;
         if matches!(self, Self::Marked | Self::InDoubt) {
             bench.checkpoint(&owner, &point(1, "charging"), Rerun::Never).await.expect("checkpoint");
         }
@@ -182,7 +182,9 @@ impl Act {
             Whose::Latest => everybody.claim.clone(),
         };
         let step = match self {
-            Self::Claim { body: text } => Some(Step::Claim(request_of(id, body(text)))),
+            Self::Claim { body: text } => {
+                Some(Step::Claim(request_storing(id, body(text), asked("charges", mark.as_bytes()))))
+            }
             Self::Renew(whose, lease) => claim(*whose).map(|claim| Step::Renew(claim, *lease)),
             Self::Checkpoint(whose, number, rerun) => {
                 claim(*whose).map(|claim| Step::Checkpoint(claim, point(*number, mark), *rerun))

@@ -140,7 +140,7 @@ impl Told {
             Some((Reply::Claim(Ok(ClaimOutcome::Claimed(claim))), _)) => {
                 self.claim = Some(Arc::new(same_claim(claim)));
             }
-            Some((Reply::Found(Ok(Some(record))), _)) => self.found = Some(record.clone()),
+            Some((Reply::Found(Ok(Some(record))), _)) => self.found = Some((**record).clone()),
             Some(_) | None => {}
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn reply(reply: &Reply) -> String {
         Reply::Claim(Ok(other)) => format!("{other:?}"),
         Reply::Write(Ok(())) => "ok".to_owned(),
         Reply::Swept(Ok(count)) => format!("{count} swept"),
-        Reply::Found(Ok(found)) => record(found.as_ref()),
+        Reply::Found(Ok(found)) => record(found.as_deref()),
         Reply::Claim(Err(kind))
         | Reply::Write(Err(kind))
         | Reply::Swept(Err(kind))

@@ -46,7 +46,7 @@ impl Key {
     }
 
     fn look(&self) -> Reply {
-        Reply::Found(Ok(self.0.clone()))
+        Reply::Found(Ok(self.0.clone().map(Box::new)))
     }
 
     /// Claimed, and given up without an end.
@@ -206,7 +206,7 @@ fn s14_the_operation_of_a_lost_claim_is_known_once_somebody_is_shown_it() {
 
     let mut other = key.0.clone().expect("a record");
     other.operation = OperationId::random();
-    let other = Reply::Found(Ok(Some(other)));
+    let other = Reply::Found(Ok(Some(Box::new(other))));
     not_explained(&free, &[lost(), op((1, 2), claim.clone(), again()), find((3, 4), other)]);
 }
 

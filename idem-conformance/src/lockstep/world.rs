@@ -10,7 +10,7 @@ use idem_core::{
     Claim, ClaimRequest, Fence, KeyId, OperationId, Origin, Record, RecoveryPoint, RerunUntil, State,
 };
 
-use super::act::{Act, Altered, Asks, Caller, Name, Number, Owner, Sight, Whose, point};
+use super::act::{Act, Altered, Asks, Caller, Name, Number, Owner, Sight, Whose, point, stored};
 use crate::step::Step;
 
 /// How far a walk stays away from the end of a lease, of a retention and of a time to run again.
@@ -139,6 +139,7 @@ impl World {
             ClaimRequest::new(id.id(), asks.fingerprints(), fitting, fitting).expect("spans in their limits");
         // The store has to refuse absurd ones itself.
         (request.lease, request.retention) = (lease, retention);
+        request.request = stored(lease);
         if let (Caller::Last, Some(last)) = (caller, self.requests_of(&request.id).next()) {
             request.attempt = last.attempt;
         }

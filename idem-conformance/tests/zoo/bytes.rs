@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use idem_core::{Fingerprint, RecoveryPoint, StoredResponse};
+use idem_core::{Fingerprint, RecoveryPoint, StoredRequest, StoredResponse};
 
 use crate::defect::Defect;
 
@@ -32,6 +32,18 @@ pub(crate) fn response(wrong: Option<Defect>, response: &StoredResponse) -> Stor
 
 pub(crate) fn point_as_text(point: &RecoveryPoint) -> RecoveryPoint {
     RecoveryPoint::new(point.checkpoint(), point.name(), as_text(point.data())).expect("a valid point")
+}
+
+/// What was asked for, as it is kept.
+pub(crate) fn request(wrong: Option<Defect>, request: &StoredRequest) -> StoredRequest {
+    let (route, data) = (request.route(), request.data().clone());
+    let kept = match wrong {
+        Some(Defect::RequestAsText) => StoredRequest::new(route, as_text(&data)),
+        Some(Defect::RequestWithoutRoute) => StoredRequest::new("route", data),
+        _ => return request.clone(),
+    };
+    // Text may be longer than the bytes that it was made of.
+    kept.unwrap_or_else(|_| request.clone())
 }
 
 /// The first 16 bytes of the digest.

@@ -145,6 +145,21 @@ defects! {
     RetryAfterZero "tells a duplicate to ask again at once" [claim_second_waits_for_the_lease]
     RetryAfterWholeLease "tells a duplicate to wait for a whole lease" [claim_second_waits_for_the_lease]
 
+    // Requests.
+    RequestForgotten "does not keep what was asked for" [request_is_kept_whole]
+    RequestAsText "keeps what was asked for as UTF-8" [request_is_kept_whole]
+    RequestWithoutRoute "keeps the bytes of a request and not its route" [request_is_kept_whole]
+    RequestOfTheTaker "stores the taker's request" [request_of_the_first_claim_stays]
+    RequestOfTheTakerIfNone "stores the taker's request where there is none" [request_is_stored_only_if_given]
+    RequestOfTheRetry "stores the request of a retry" [request_of_the_first_claim_stays]
+    RequestOfTheWaiting "stores the request of a claim that has to wait" [request_is_not_taken_from_the_refused]
+    RequestOutlivesWipe "keeps what was asked for when it wipes a record" [request_of_an_expired_record_is_replaced]
+    RequestForgottenByWipe "stores no request when it wipes a record" [request_of_an_expired_record_is_replaced request_of_an_expired_answer_is_not_missed]
+    RequestOutlivesAnswer "keeps what was asked for beside the answer" [request_goes_with_the_answer request_goes_with_a_decided_answer]
+    RequestForgottenByRelease "drops what was asked for with a release" [request_survives_what_ends_nothing]
+    RequestForgottenByCheckpoint "drops what was asked for with a checkpoint" [request_survives_what_ends_nothing]
+    RequestForgottenByDecision "drops what was asked for with any decision" [request_goes_with_a_decided_answer]
+
     // Renewals.
     RenewWithoutFence "renews for anybody" [fence_after_a_takeover_is_lost]
     RenewsEveryScope "renews the key in every scope" [fence_of_one_key_moves_no_other]

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use idem_core::{
     Claim, ClaimOutcome, ClaimRequest, Fingerprint, Fingerprints, MAX_SPAN, MIN_LEASE, OperationId, Origin,
-    Record, RerunUntil, Sameness, State, StoreError, StoreErrorKind, Transition, state,
+    Record, RerunUntil, Sameness, State, StoreError, StoreErrorKind, StoredRequest, Transition, state,
 };
 
 use crate::{bytes, defect::Defect};
@@ -72,6 +72,14 @@ impl Rules {
                 answer: Ok(ClaimOutcome::Completed(response.clone())),
             },
             State::Completed { response, .. } => answered(ClaimOutcome::Completed(response.clone())),
+            State::InProgress
+                if self.wrong(Defect::RequestOfTheWaiting) && !self.stuck(row, request, now) =>
+            {
+                Transition {
+                    write: Some(Record { request: request.request.clone(), ..row.clone() }),
+                    answer: Ok(ClaimOutcome::InProgress { retry_after: self.retry_after(row, request, now) }),
+                }
+            }
             State::InProgress if !self.stuck(row, request, now) => {
                 answered(ClaimOutcome::InProgress { retry_after: self.retry_after(row, request, now) })
             }
@@ -112,8 +120,19 @@ impl Rules {
             lease_until: self.lease_clock(now) + request.lease,
             rerun_until: RerunUntil::Always,
             point: kept.and_then(|old| old.point.clone()),
+            request: self.kept_request(old, request),
             created_at: now.store,
             expires_at: now.store + request.lease + request.retention,
+        }
+    }
+
+    fn kept_request(self, old: Option<&Record>, request: &ClaimRequest) -> Option<StoredRequest> {
+        let asked = request.request.as_ref();
+        match self.0 {
+            Some(Defect::RequestForgotten) => None,
+            Some(Defect::RequestForgottenByWipe) if old.is_some() => None,
+            Some(Defect::RequestOutlivesWipe) => old.and_then(|old| old.request.as_ref()).or(asked).cloned(),
+            _ => asked.map(|asked| bytes::request(self.0, asked)),
         }
     }
 
@@ -132,6 +151,9 @@ impl Rules {
 
     fn retried(self, row: &Record, request: &ClaimRequest, now: Now) -> Record {
         let mut record = self.owned(row, request, now);
+        if self.wrong(Defect::RequestOfTheRetry) {
+            record.request.clone_from(&request.request);
+        }
         if self.wrong(Defect::RetryKeepsToken) {
             record.token = row.token;
         }
@@ -143,6 +165,10 @@ impl Rules {
 
     fn taken_over(self, row: &Record, request: &ClaimRequest, now: Now) -> Record {
         let mut record = self.owned(row, request, now);
+        let is_missing = record.request.is_none() && self.wrong(Defect::RequestOfTheTakerIfNone);
+        if is_missing || self.wrong(Defect::RequestOfTheTaker) {
+            record.request.clone_from(&request.request);
+        }
         if self.wrong(Defect::TakeoverKeepsToken) {
             record.token = row.token;
         }

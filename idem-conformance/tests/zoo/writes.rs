@@ -121,6 +121,7 @@ impl Rules {
             rerun_until: self.rerun_until(row.rerun_until, rerun, now),
             lease_until,
             version: row.version + 1,
+            request: row.request.clone().filter(|_| !self.wrong(Defect::RequestForgottenByCheckpoint)),
             ..row.clone()
         }))
     }
@@ -220,7 +221,13 @@ impl Rules {
             Some(Defect::EndShrinksExpiry) => now.store + retention,
             _ => row.expires_at.max(now.store + retention),
         };
-        Record { state, version: row.version + 1, expires_at, ..row.clone() }
+        let dropped = match state {
+            State::Completed { .. } => !self.wrong(Defect::RequestOutlivesAnswer),
+            State::Failed { .. } => self.wrong(Defect::RequestForgottenByRelease),
+            State::InProgress => false,
+        };
+        let request = row.request.clone().filter(|_| !dropped);
+        Record { state, version: row.version + 1, expires_at, request, ..row.clone() }
     }
 
     fn resolve(
@@ -271,6 +278,9 @@ impl Rules {
         if *decision == Decision::Fail {
             record.point = row.point.clone().filter(|_| self.wrong(Defect::ResolveFailKeepsPoint));
             record.checkpoint *= u64::from(!self.wrong(Defect::ResolveFailFreesNumbers));
+        }
+        if self.wrong(Defect::RequestForgottenByDecision) {
+            record.request = None;
         }
         record.token += u64::from(!self.wrong(Defect::ResolveKeepsToken));
         if !self.wrong(Defect::ResolveKeepsAttempt) {

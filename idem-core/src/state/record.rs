@@ -3,7 +3,8 @@
 use std::time::SystemTime;
 
 use crate::{
-    AttemptId, Claim, Fence, Fingerprint, KeyId, OperationId, Origin, RecoveryPoint, StoredResponse,
+    AttemptId, Claim, Fence, Fingerprint, KeyId, OperationId, Origin, RecoveryPoint, StoredRequest,
+    StoredResponse,
 };
 
 /// Everything a store keeps of one key.
@@ -35,6 +36,8 @@ pub struct Record {
     pub rerun_until: RerunUntil,
     /// Where the operation has come to.
     pub point: Option<RecoveryPoint>,
+    /// What the operation's first claim asked for, where that was to be stored; `None` once it is completed.
+    pub request: Option<StoredRequest>,
     /// When this operation was first claimed.
     pub created_at: SystemTime,
     /// When an ended record may be forgotten; it is expired at that very instant.

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::{
-    AttemptId, Claim, Decision, Fingerprint, Fingerprints, KeyId, RecoveryPoint, Rerun, Scope, StoredResponse,
+    AttemptId, Claim, Decision, Fingerprint, Fingerprints, KeyId, RecoveryPoint, Rerun, Scope, StoredRequest,
+    StoredResponse,
 };
 
 const LEASE: Duration = Duration::from_secs(30);

@@ -152,8 +152,11 @@ fn release(record: Option<&Record>, claim: &Claim, retention: Duration, now: Sys
 }
 
 fn ended(record: &Record, state: State, retention: Duration, now: SystemTime) -> Record {
+    // What was asked for is needed until the answer is there, and is kept no longer.
+    let is_answered = matches!(state, State::Completed { .. });
     Record {
         state,
+        request: record.request.clone().filter(|_| !is_answered),
         version: record.version + 1,
         expires_at: record.expires_at.max(now + retention),
         ..record.clone()

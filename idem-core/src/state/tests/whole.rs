@@ -139,3 +139,27 @@ fn a_record_of_another_key_is_nobodys() {
     let command = Command::Resolve(&seen, &Decision::Fail, KEEP, AttemptId::random());
     assert_eq!(refused(Some(&foreign), &command, late()), StoreErrorKind::ClaimLost);
 }
+
+#[test]
+fn t19_what_was_asked_for_is_the_first_claims_and_goes_with_the_answer() {
+    let asked = |data: &'static str| StoredRequest::new("charges", data).expect("valid");
+    let asks_for = |data| request().with_request(asked(data));
+    let step = claim(None, &asks_for("first"), start(), OperationId::random());
+    let Ok(ClaimOutcome::Claimed(owner)) = step.answer else { panic!("the key is free") };
+    let record = step.write.expect("a new record");
+    assert_eq!(record.request, Some(asked("first")));
+    assert_eq!(asks_for("first").again().request, Some(asked("first")), "a new caller asks for the same");
+    let (taken, _) = outcome(&record, &asks_for("second"), late());
+    assert_eq!(taken.expect("taken over").request, record.request);
+    let failed = wrote(&record, &Command::Release(&owner, KEEP), start());
+    let (retried, _) = outcome(&failed, &asks_for("second"), start());
+    assert_eq!(retried.expect("retried").request, record.request);
+    let (wiped, _) = outcome(&failed, &request(), failed.expires_at);
+    assert_eq!(wiped.expect("a new operation").request, None);
+    assert_eq!(wrote(&record, &Command::Complete(&owner, &answer("a"), KEEP), start()).request, None);
+    let seen = Record { rerun_until: RerunUntil::Never, ..record.clone() };
+    for (decision, stays) in [(Decision::Complete(answer("a")), false), (Decision::Fail, true)] {
+        let resolve = Command::Resolve(&seen, &decision, KEEP, AttemptId::random());
+        assert_eq!(wrote(&seen, &resolve, late()).request.is_some(), stays, "{decision:?}");
+    }
+}

@@ -62,3 +62,27 @@ pub(super) async fn b014_b170_impossible_rows_are_corrupt_and_nobody_runs() {
         rig.until("SELECT count(*) FROM idempotency_key", 1).await;
     }
 }
+
+/// A claim does not look at it, and whoever carries it out must not guess.
+#[tokio::test]
+async fn t19_impossible_requests_are_corrupt() {
+    let rig = unguarded().await;
+    let find = async |state: &str, request: &str| {
+        let set = format!("{state}, (request_route, request_data) = ({request})");
+        rig.sql(format!("UPDATE idempotency_key SET {set}")).await;
+        rig.store.find(&id("k")).await.map(|record| record.and_then(|record| record.request))
+    };
+    let (at_work, ended) =
+        ("status = 'in_progress', ended_at = NULL", "status = 'completed', ended_at = now()");
+    assert!(find(at_work, "'charges', ''").await.is_ok_and(|request| request.is_some()));
+    assert_eq!(find(at_work, "NULL, NULL").await.ok(), Some(None));
+    for (what, state, request) in [
+        ("no bytes", at_work, "'charges', NULL"),
+        ("no route", at_work, "NULL, ''"),
+        ("a route without a name", at_work, "'', ''"),
+        ("too large", at_work, "'charges', convert_to(repeat('d', 262145), 'UTF8')"),
+        ("beside an answer", ended, "'charges', ''"),
+    ] {
+        assert_eq!(kind(find(state, request).await), StoreErrorKind::Corrupt, "{what}");
+    }
+}

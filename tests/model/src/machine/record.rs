@@ -152,6 +152,8 @@ impl Row {
                 tick => RerunUntil::At(time(tick - 1)),
             },
             point: self.journal.map(|journal| point(self.checkpoint, journal)),
+            // Kept or dropped, it decides nothing: what is claimed here stores none.
+            request: None,
             created_at: time(0),
             expires_at: time(self.expires),
         }
