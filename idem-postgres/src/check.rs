@@ -30,6 +30,12 @@ pub enum Warning {
     FullPageWritesOff,
     /// The server is newer than those that this version was tried on.
     UntriedVersion,
+    /// The inbox forgets an event that may still be delivered again ([`Settings::inbox_retention`] is shorter than
+    /// [`Settings::redelivery_horizon`]): then it takes it for a new one.
+    ///
+    /// [`Settings::inbox_retention`]: crate::Settings::inbox_retention
+    /// [`Settings::redelivery_horizon`]: crate::Settings::redelivery_horizon
+    InboxForgetsTooEarly,
 }
 
 /// Tried on these.
@@ -70,6 +76,9 @@ impl PostgresStore {
         }
         if server_version > NEWEST {
             warnings.push(Warning::UntriedVersion);
+        }
+        if self.settings.inbox_retention < self.settings.redelivery_horizon {
+            warnings.push(Warning::InboxForgetsTooEarly);
         }
         Ok(Checked { server_version, warnings })
     }

@@ -23,6 +23,7 @@ mod call;
 mod check;
 mod claim;
 mod error;
+mod inbox;
 mod maintain;
 mod migrate;
 mod row;
@@ -31,5 +32,6 @@ mod sql;
 mod store;
 
 pub use check::{Checked, Warning};
+pub use inbox::Inbox;
 pub use settings::Settings;
 pub use store::PostgresStore;

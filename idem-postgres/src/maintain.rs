@@ -1,26 +1,48 @@
 //! What operators and sweepers ask.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use async_trait::async_trait;
 use idem_core::{AttemptId, Decision, KeyId, Maintain, Record, StoreError, Stuck, state::check_resolve};
+use sqlx::SqlStr;
 use uuid::Uuid;
 
 use crate::{
     call::Call,
+    inbox,
     row::{Columns, bigint, micros},
     store::PostgresStore,
 };
 
+/// What a sweep goes through.
+#[derive(Clone, Copy)]
+enum Swept {
+    Keys,
+    Inbox,
+}
+
 #[async_trait]
 impl Maintain for PostgresStore {
+    /// Beside records that have ended, also the markers that its [`Inbox`](crate::Inbox) no longer needs; `limit` is for all
+    /// together.
+    ///
+    /// Each call begins with another table, so that a flood in one of them does not keep the others from being swept.
     async fn sweep(&self, limit: u32) -> Result<u64, StoreError> {
-        let rows =
-            Call::start(self, "sweep").answer(&self.sql.sweep, |query| query.bind(i64::from(limit))).await?;
-        rows.first().map_or(Ok(0), |row| {
-            let swept: i64 = Columns::of(row, "sweep").value("swept")?;
-            Ok(swept.unsigned_abs())
-        })
+        let limit = u64::from(limit);
+        let mut tables = [Swept::Keys, Swept::Inbox];
+        let first = self.turn.fetch_add(1, Ordering::Relaxed) % tables.len();
+        tables.rotate_left(first);
+        let mut swept = 0;
+        for table in tables {
+            let left = limit.saturating_sub(swept);
+            if left > 0 {
+                swept += match table {
+                    Swept::Keys => delete(self, &self.sql.sweep, left).await?,
+                    Swept::Inbox => inbox::sweep(self, left).await?,
+                };
+            }
+        }
+        Ok(swept)
     }
 
     /// Reads the whole table, since no index holds what every renewal changes: for a dashboard's pace, not a request's.
@@ -83,4 +105,14 @@ impl Maintain for PostgresStore {
         })
         .await
     }
+}
+
+/// Sends a statement that deletes at most `$1` rows and says how many it did.
+pub(crate) async fn delete(store: &PostgresStore, sql: &SqlStr, limit: u64) -> Result<u64, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = Call::start(store, "sweep").answer(sql, |query| query.bind(limit)).await?;
+    rows.first().map_or(Ok(0), |row| {
+        let swept: i64 = Columns::of(row, "sweep").value("swept")?;
+        Ok(swept.unsigned_abs())
+    })
 }

@@ -1,4 +1,4 @@
-//! The table, made and kept up by the library.
+//! The tables, made and kept up by the library.
 
 use idem_core::{StoreError, StoreErrorKind};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqlSafeStr as _};
@@ -12,16 +12,19 @@ use crate::{
 };
 
 /// The migrations in order; number `n` is at `n - 1`. One that was released is never changed.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("../migrations/0001_keys.sql"), include_str!("../migrations/0002_request.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../migrations/0001_keys.sql"),
+    include_str!("../migrations/0002_request.sql"),
+    include_str!("../migrations/0003_inbox.sql"),
+];
 
 /// The schema's version that this code needs.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
 
 impl PostgresStore {
-    /// Creates the table, or brings it up to date. Safe to call at every start, from any number of processes at once.
+    /// Creates the tables, or brings them up to date. Safe to call at every start, from any number of processes at once.
     ///
-    /// Each migration is one transaction; which were applied is kept in a table beside it, named with the suffix
+    /// Each migration is one transaction; which were applied is kept in a table beside them, named with the suffix
     /// `_migration`. The schema itself is not created.
     ///
     /// # Errors
@@ -78,7 +81,10 @@ async fn migrate(connection: &mut PgConnection, settings: &Settings) -> Result<(
     }
     for (number, migration) in MIGRATIONS.iter().enumerate().skip(done) {
         let index = format!("\"{}_expires_at\"", settings.table);
-        let sql = migration.replace("{table}", &settings.qualified()).replace("{index}", &index);
+        let sql = migration
+            .replace("{table}", &settings.qualified())
+            .replace("{index}", &index)
+            .replace("{inbox}", &settings.beside("inbox"));
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await.map_err(failed)?;
         let note = format!("INSERT INTO {log} (version) VALUES ({})", number + 1);
         sqlx::raw_sql(AssertSqlSafe(note)).execute(&mut *transaction).await.map_err(failed)?;

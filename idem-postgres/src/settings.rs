@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idem_core::Invalid;
+use idem_core::{Invalid, MAX_SPAN};
 
 /// Where the table is, and how long calls may take.
 ///
@@ -20,10 +20,13 @@ pub struct Settings {
     pub(crate) lock_timeout: Duration,
     pub(crate) call_timeout: Duration,
     pub(crate) persistent: bool,
+    pub(crate) inbox_retention: Duration,
+    pub(crate) redelivery_horizon: Duration,
 }
 
 impl Settings {
-    /// The table `idempotency_key` in the first schema of the search path, 1 s to wait for a lock, 5 s for a call.
+    /// The table `idempotency_key` in the first schema of the search path, 1 s to wait for a lock, 5 s for a call, 14 days
+    /// for an inbox to remember an event that may come again for 7.
     pub fn new() -> Self {
         Self {
             schema: None,
@@ -31,6 +34,8 @@ impl Settings {
             lock_timeout: Duration::from_secs(1),
             call_timeout: Duration::from_secs(5),
             persistent: true,
+            inbox_retention: Duration::from_hours(14 * 24),
+            redelivery_horizon: Duration::from_hours(7 * 24),
         }
     }
 
@@ -84,9 +89,35 @@ impl Settings {
         self
     }
 
+    /// How long an [`Inbox`](crate::Inbox) remembers an event, counted from its delivery; default 14 days. It should be longer
+    /// than [`redelivery_horizon`](Self::redelivery_horizon).
+    ///
+    /// # Errors
+    /// [`Invalid`] unless it is 1 ms to 10 years.
+    pub fn inbox_retention(mut self, retention: Duration) -> Result<Self, Invalid> {
+        self.inbox_retention = long_span("inbox_retention", retention)?;
+        Ok(self)
+    }
+
+    /// For how long after its first delivery an event may still be delivered again, by whatever stands between its producer and
+    /// you: the broker's retention, a dead-letter queue that somebody empties by hand, a stream that is replayed; default 7
+    /// days. [`PostgresStore::check`](crate::PostgresStore::check) warns where the inbox forgets sooner.
+    ///
+    /// # Errors
+    /// [`Invalid`] unless it is 1 ms to 10 years.
+    pub fn redelivery_horizon(mut self, horizon: Duration) -> Result<Self, Invalid> {
+        self.redelivery_horizon = long_span("redelivery_horizon", horizon)?;
+        Ok(self)
+    }
+
     /// The table's quoted name.
     pub(crate) fn qualified(&self) -> String {
         self.in_schema(&self.table)
+    }
+
+    /// The quoted name of a table of ours beside it.
+    pub(crate) fn beside(&self, suffix: &str) -> String {
+        self.in_schema(&format!("{}_{suffix}", self.table))
     }
 
     pub(crate) fn in_schema(&self, name: &str) -> String {
@@ -126,6 +157,13 @@ fn span(field: &'static str, span: Duration) -> Result<Duration, Invalid> {
         return Ok(span);
     }
     Err(Invalid::new(field, "1 ms to 1 hour, in ms").seen(span.as_millis()))
+}
+
+fn long_span(field: &'static str, span: Duration) -> Result<Duration, Invalid> {
+    if (Duration::from_millis(1)..=MAX_SPAN).contains(&span) {
+        return Ok(span);
+    }
+    Err(Invalid::new(field, "1 ms to 10 years, in ms").seen(span.as_millis()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! The store: `KeyStore` over one pool.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use idem_core::{
@@ -18,6 +22,7 @@ use crate::{
     call::{ATTEMPTS, Bound, Call},
     claim,
     error::connecting,
+    inbox::Inbox,
     row::{Columns, bigint, micros},
     settings::Settings,
     sql::Sql,
@@ -36,6 +41,9 @@ pub struct PostgresStore {
     pub(crate) pool: PgPool,
     pub(crate) settings: Settings,
     pub(crate) sql: Arc<Sql>,
+    pub(crate) inbox: Inbox,
+    /// Which of its tables a sweep begins with.
+    pub(crate) turn: Arc<AtomicUsize>,
 }
 
 impl PostgresStore {
@@ -47,7 +55,8 @@ impl PostgresStore {
     /// A store over a pool of yours.
     pub fn with(pool: PgPool, settings: Settings) -> Self {
         let sql = Arc::new(Sql::of(&settings.qualified()));
-        Self { pool, settings, sql }
+        let inbox = Inbox::of(&settings);
+        Self { pool, settings, sql, inbox, turn: Arc::default() }
     }
 
     /// A store with a pool of its own, of at most 32 connections. One that lay idle for a second is tested before it is
@@ -85,7 +94,8 @@ impl PostgresStore {
     /// The name and the text of every statement, for measuring and preparing them by hand. No stable interface.
     #[doc(hidden)]
     pub fn statements(&self) -> Vec<(&'static str, String)> {
-        self.sql.each().map(|(name, text)| (name, text.to_owned())).into()
+        let all = self.sql.each().into_iter().chain(self.inbox.statements());
+        all.map(|(name, text)| (name, text.to_owned())).collect()
     }
 
     /// A fenced write, answered by its own verdict; no row means that the fence is not current.

@@ -230,7 +230,7 @@ async fn p12_only_an_end_that_needs_it_moves_what_is_indexed() {
 async fn p15_every_statement_says_its_types_to_any_server() {
     let rig = Rig::new().await;
     let statements = rig.store.statements();
-    assert_eq!(statements.len(), 13);
+    assert_eq!(statements.len(), 15);
     for (name, text) in statements {
         let prepare = AssertSqlSafe(format!("PREPARE {name}_by_hand AS {text}"));
         let prepared = sqlx::raw_sql(prepare).execute(rig.store.pool()).await;
