@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs or finds a Postgres, then checks and tests everything. Needs a Rust toolchain; takes no arguments.
+# Installs or finds a Postgres and a NATS, then checks and tests everything. Needs a Rust toolchain; takes no arguments.
 # What cannot run fails: nothing is skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -29,28 +29,48 @@ has_postgres() {
     docker info >/dev/null 2>&1
 }
 
-install_postgres() {
-    local packages=postgresql as_root=()
-    local by_hand="install Postgres (Debian: apt-get install -y --no-install-recommends $packages), or set"
-    by_hand="$by_hand IDEM_TEST_POSTGRES_URL to one whose user may create databases"
-    command -v apt-get >/dev/null || give_up "there is no Postgres and no apt-get here: $by_hand"
+has_nats() {
+    [ -n "${IDEM_TEST_NATS_URL:-}" ] && return
+    command -v nats-server >/dev/null && return
+    local program
+    for program in "${IDEM_TEST_NATS_PROGRAM:-}" /usr/sbin/nats-server /opt/homebrew/bin/nats-server; do
+        [ -x "$program" ] && return
+    done
+    return 1
+}
+
+install() { # <package>…
+    local as_root=()
+    local by_hand="install what is missing (Debian: apt-get install -y --no-install-recommends $*), or set"
+    by_hand="$by_hand IDEM_TEST_POSTGRES_URL to a Postgres whose user may create databases, IDEM_TEST_NATS_URL to a NATS with JetStream"
+    command -v apt-get >/dev/null || give_up "there is no $* and no apt-get here: $by_hand"
     if [ "$(id -u)" != 0 ]; then
-        command -v sudo >/dev/null || give_up "there is no Postgres, and this is neither root nor has sudo: $by_hand"
+        command -v sudo >/dev/null || give_up "there is no $*, and this is neither root nor has sudo: $by_hand"
         as_root=(sudo)
         [ -t 0 ] || as_root=(sudo -n)
     fi
-    # The tests start servers of their own; Debian's would only take port 5432 and memory.
+    # The tests start servers of their own; Debian's would only take ports and memory.
     local policy=/etc/postgresql-common/createcluster.conf
-    [ -e $policy ] || "${as_root[@]}" sh -c "mkdir -p ${policy%/*} && echo 'create_main_cluster = false' >$policy"
+    case " $* " in
+        *" postgresql "*)
+            [ -e $policy ] || "${as_root[@]}" sh -c "mkdir -p ${policy%/*} && echo 'create_main_cluster = false' >$policy"
+            ;;
+    esac
     step "${as_root[@]}" apt-get -o DPkg::Lock::Timeout=180 update || give_up "apt-get update failed: $by_hand"
     step "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=180 \
-        -o Dpkg::Options::=--force-confold install -y --no-install-recommends $packages \
+        -o Dpkg::Options::=--force-confold install -y --no-install-recommends "$@" \
         || give_up "apt-get install failed: $by_hand"
+    case " $* " in
+        *" nats-server "*) [ ! -d /run/systemd/system ] || step "${as_root[@]}" systemctl disable --now nats-server || true ;;
+    esac
 }
 
 command -v cargo >/dev/null || [ ! -r "$HOME/.cargo/env" ] || . "$HOME/.cargo/env"
 command -v cargo >/dev/null || give_up "there is no cargo: install Rust from https://rustup.rs"
-has_postgres || install_postgres
+missing=()
+has_postgres || missing+=(postgresql)
+has_nats || missing+=(nats-server)
+[ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
 
 # One set of flags for everything that compiles, so that nothing compiles twice.
 all=(--workspace --all-features)

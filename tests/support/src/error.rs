@@ -15,6 +15,13 @@ pub enum ServerError {
         /// What was tried, and how each attempt ended.
         tried: String,
     },
+    /// There is no NATS server.
+    #[error(
+        "no NATS to test against, and a test that cannot run fails.\n\
+         Install one:      apt-get install -y --no-install-recommends nats-server\n\
+         or point at one:  export IDEM_TEST_NATS_URL=nats://host:4222 (with JetStream)"
+    )]
+    NoNats,
     /// `IDEM_TEST_POSTGRES_URL` is not a usable URL.
     #[error("IDEM_TEST_POSTGRES_URL cannot be used: {reason}")]
     Url {

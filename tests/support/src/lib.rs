@@ -5,6 +5,7 @@
 //!   Where none of them works the test **fails**, with the command that installs one. Nothing is ever skipped.
 //! * [`Postgres::builder`]: a server of one's own, to be configured, stopped, killed and started again.
 //! * [`Postgres::database`]: a fresh, uniquely named database per test.
+//! * [`nats()`] and [`Nats`]: the same for a NATS server with JetStream, by URL or by program.
 //! * [`Proxy`]: a TCP proxy that reads Postgres' messages, so that a test can lose exactly the answer of one
 //!   statement, or let it arrive long after its sender is gone.
 //!
@@ -28,7 +29,9 @@
 //! | `IDEM_TEST_POSTGRES_URL` | use this server; its user must be allowed to create databases |
 //! | `IDEM_PG_BIN` | the folder of the server programs (`postgres`, `initdb`) |
 //! | `IDEM_TEST_POSTGRES_IMAGE` | the image to run where there are no programs, default `postgres:17` |
-//! | `IDEM_TEST_SERVERS` | `programs` or `docker`: start servers in this way only, the other is hidden |
+//! | `IDEM_TEST_NATS_URL` | use this NATS server; it must have JetStream |
+//! | `IDEM_TEST_NATS_PROGRAM` | this `nats-server` and no other |
+//! | `IDEM_TEST_SERVERS` | `programs` or `docker`: start a Postgres in this way only, the other is hidden |
 
 mod builder;
 mod connection;
@@ -37,6 +40,7 @@ mod database;
 mod error;
 mod frames;
 mod local;
+mod nats;
 mod plan;
 mod postgres;
 mod process;
@@ -48,6 +52,7 @@ mod watchdog;
 pub use builder::Builder;
 pub use database::Database;
 pub use error::ServerError;
+pub use nats::{Nats, nats};
 pub use plan::{Fault, Strike, contains};
 pub use postgres::{Postgres, postgres};
 pub use proxy::Proxy;

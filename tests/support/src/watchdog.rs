@@ -16,11 +16,11 @@ pub(crate) struct Watchdog {
     shell: Child,
 }
 
-/// Stops the server on the data folder `$1/data` and removes `$1`. The process id is believed only while its
+/// Stops the server of the folder `$1`, a Postgres on `data` or one that wrote its `pid`, and removes it. The process id is believed only while its
 /// command line names the folder; a zombie has none.
 pub(crate) const STOP_SERVER: &str = r#"
 folder=$1
-pid=$(head -n 1 "$folder/data/postmaster.pid" 2>/dev/null)
+pid=$(cat "$folder/data/postmaster.pid" "$folder/pid" 2>/dev/null | head -n 1)
 command_line() {
     if [ -d /proc/self ]; then tr '\0' ' ' <"/proc/$pid/cmdline"; else ps -o args= -p "$pid"; fi
 }
