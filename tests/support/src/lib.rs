@@ -5,7 +5,7 @@
 //!   Where none of them works the test **fails**, with the command that installs one. Nothing is ever skipped.
 //! * [`Postgres::builder`]: a server of one's own, to be configured, stopped, killed and started again.
 //! * [`Postgres::database`]: a fresh, uniquely named database per test.
-//! * [`nats()`] and [`Nats`]: the same for a NATS server with JetStream, by URL or by program.
+//! * [`nats()`] and [`Nats`]: the same for a NATS server with `JetStream`, by URL or by program.
 //! * [`Proxy`]: a TCP proxy that reads Postgres' messages, so that a test can lose exactly the answer of one
 //!   statement, or let it arrive long after its sender is gone.
 //!
@@ -29,7 +29,7 @@
 //! | `IDEM_TEST_POSTGRES_URL` | use this server; its user must be allowed to create databases |
 //! | `IDEM_PG_BIN` | the folder of the server programs (`postgres`, `initdb`) |
 //! | `IDEM_TEST_POSTGRES_IMAGE` | the image to run where there are no programs, default `postgres:17` |
-//! | `IDEM_TEST_NATS_URL` | use this NATS server; it must have JetStream |
+//! | `IDEM_TEST_NATS_URL` | use this NATS server; it must have `JetStream` |
 //! | `IDEM_TEST_NATS_PROGRAM` | this `nats-server` and no other |
 //! | `IDEM_TEST_SERVERS` | `programs` or `docker`: start a Postgres in this way only, the other is hidden |
 

@@ -1,4 +1,4 @@
-//! A NATS server with JetStream, for tests that publish.
+//! A NATS server with `JetStream`, for tests that publish.
 
 use std::{
     env,
@@ -43,7 +43,7 @@ pub fn nats() -> &'static Nats {
     found.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A NATS server with JetStream. One that was started here ends, with its data, when this is dropped.
+/// A NATS server with `JetStream`. One that was started here ends, with its data, when this is dropped.
 #[derive(Debug)]
 pub struct Nats {
     server: Server,
