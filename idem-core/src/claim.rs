@@ -112,7 +112,7 @@ impl ClaimRequest {
         Ok(Self { id, attempt: AttemptId::random(), fingerprints, lease, retention, request: None })
     }
 
-    /// With what is asked for, so that a completer can finish what its client abandons.
+    /// With what is asked for, so that a [`Completer`](crate::Completer) can finish what its client abandons.
     #[must_use]
     pub fn with_request(mut self, request: StoredRequest) -> Self {
         self.request = Some(request);

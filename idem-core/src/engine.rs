@@ -1,6 +1,7 @@
 //! Claims a key, runs the work once, and ends the key.
 
 mod admission;
+mod prepared;
 mod task;
 
 use std::{
@@ -9,13 +10,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::sync::oneshot;
-use tracing::Instrument as _;
-
-use crate::{
-    Ending, Error, ErrorKind, Fingerprints, KeyId, KeyStore, Operation, Policy, StoredResponse, event,
-};
+use crate::{Ending, Error, Fingerprints, KeyId, KeyStore, Operation, Policy, StoredResponse};
 use admission::Admission;
+pub use prepared::Prepared;
 
 /// How many runs an engine has under way at most, unless told otherwise.
 pub const MAX_RUNNING: usize = 1024;
@@ -92,7 +89,7 @@ impl Engine {
         R: Into<Ending> + Send + 'static,
         E: Send + 'static,
     {
-        self.run_keeping(id, same, policy, Arc::new(|_| true), work).await
+        self.prepare(id, same, policy).run(work).await
     }
 
     /// As [`run`](Self::run), with a say in which headers of an answer are stored.
@@ -113,29 +110,12 @@ impl Engine {
         R: Into<Ending> + Send + 'static,
         E: Send + 'static,
     {
-        policy.check().map_err(Error::from)?;
-        let (tell, told) = oneshot::channel();
-        let task = task::Task {
-            store: Arc::clone(&self.store),
-            admission: self.admission.clone(),
-            policy: policy.clone(),
-            keep,
-        };
-        let permit = self.admission.enter().await?;
-        let span = event::span(&id);
-        let run = async move {
-            let answer = task.run(id, same, permit, work, &tell).await;
-            // Nobody may be waiting any more: the client hung up. The record has the answer.
-            let _ = tell.send(answer);
-        };
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the engine owns, bounds and drains the tasks of its runs"
-        )]
-        drop(tokio::spawn(run.instrument(span)));
-        told.await.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Unknown, "the runtime stopped before the run ended").into())
-        })
+        self.prepare(id, same, policy).keep_headers(keep).run(work).await
+    }
+
+    /// A run that says more than [`run`](Self::run) takes: which headers are stored, and what was asked for.
+    pub fn prepare(&self, id: KeyId, same: Fingerprints, policy: &Policy) -> Prepared<'_> {
+        Prepared::new(self, id, same, policy)
     }
 
     /// Stops taking runs on, waits for those under way, then hands on what can be handed on; returns how many it left.

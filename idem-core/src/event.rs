@@ -15,6 +15,7 @@
 //! | `idem_diverged_total` | counter | | works that returned another answer than the committed one |
 //! | `idem_panics_total` | counter | | works that panicked |
 //! | `idem_reconciled_total` | counter | `outcome`: `settled` `unsettled` `left` | what became of records in doubt that were looked up |
+//! | `idem_completer_total` | counter | `outcome`: `settled` `unsettled` `left` | what became of abandoned operations that were taken up |
 //! | `idem_swept_total` | counter | | records deleted by sweeping |
 //! | `idem_run_seconds` | histogram | | time from a claim to its end |
 //! | `idem_run_lease_ratio` | histogram | | the same as a share of the lease |
@@ -146,6 +147,16 @@ pub(crate) fn reconciled(id: &KeyId, outcome: &'static str) {
 pub(crate) fn unsettled(id: &KeyId, why: &(dyn Error + Send + Sync)) {
     reconciled(id, "unsettled");
     warn!(key = %id, error = why.to_string(), "what is in doubt could not be settled; trying again later");
+}
+
+pub(crate) fn completed(id: &KeyId, outcome: &'static str) {
+    counter!("idem_completer_total", "outcome" => outcome).increment(1);
+    debug!(key = %id, outcome, "took up what was abandoned");
+}
+
+pub(crate) fn unfinished(id: &KeyId, why: &(dyn Error + Send + Sync)) {
+    completed(id, "unsettled");
+    warn!(key = %id, error = why.to_string(), "what was abandoned could not be finished; trying again later");
 }
 
 pub(crate) fn swept(records: u64) {

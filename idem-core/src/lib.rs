@@ -8,12 +8,14 @@
 //! | write a store | [`KeyStore`], [`Maintain`], and [`state`], which decides for you |
 //! | watch it | [`event`] lists the engine's metrics; [`Sweeper`] keeps the gauges |
 //! | settle what is in doubt | [`Reconciler`], or by hand: [`Maintain::stuck`], [`Doubt`], [`Decision`], [`Maintain::resolve`] |
+//! | finish what clients abandon | [`StoredRequest`], [`Completer`] |
 //!
 //! This crate knows no web framework and no database.
 
 mod canonical;
 mod checkpoint;
 mod claim;
+mod completer;
 mod doubt;
 mod effect;
 mod engine;
@@ -35,15 +37,17 @@ mod settle;
 pub mod state;
 mod store;
 mod sweep;
+mod turns;
 
 pub use canonical::{NotCanonical, canonical_json};
 pub use checkpoint::{RecoveryPoint, Rerun};
 pub use claim::{
     AttemptId, Claim, ClaimOutcome, ClaimRequest, Fence, MAX_SPAN, MIN_LEASE, OperationId, Origin,
 };
+pub use completer::{COMPLETE_AT_ONCE, COMPLETE_BATCH, COMPLETE_EVERY, COMPLETE_GRACE, Completer, Handler};
 pub use doubt::Doubt;
 pub use effect::{Effect, Fault};
-pub use engine::{Answer, Engine, KeepHeaders, MAX_RUNNING, RunError};
+pub use engine::{Answer, Engine, KeepHeaders, MAX_RUNNING, Prepared, RunError};
 pub use error::{BoxError, Error, ErrorKind, Invalid, StoreError, StoreErrorKind};
 pub use fingerprint::{Fingerprint, FingerprintBuilder, Fingerprints, Sameness};
 pub use journal::{MAX_EFFECTS, MAX_RESULT};

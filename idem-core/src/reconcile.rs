@@ -1,32 +1,23 @@
 //! Looks up what is in doubt, and lets the operation go on with what was found.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    panic::AssertUnwindSafe,
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::time::Instant;
 use tracing::warn;
 
 use crate::{
-    BoxError, Doubt, KeyId, Maintain, OperationId, ProviderKey, Record, StoreError, StoreErrorKind, event,
+    BoxError, Doubt, KeyId, Maintain, OperationId, ProviderKey, Record, StoreError, StoreErrorKind, Stuck,
+    event,
     policy::{PROVIDER_MAX_DELAY, RETENTION},
+    turns::Turns,
 };
 
 /// The pause between two passes.
 pub const RECONCILE_EVERY: Duration = Duration::from_secs(30);
 /// The most records that one pass looks up.
 pub const RECONCILE_BATCH: u32 = 100;
-/// The pause before a record is looked up again; it doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_mins(1);
-const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
 /// What a look-up is asked about.
 #[derive(Clone, Debug)]
@@ -53,11 +44,11 @@ pub enum Finding<T> {
 /// What became of the records that one pass looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Settled: the next request goes on.
+    /// Settled: by a reconciler, so that the next request goes on; by a completer, so that there is an answer.
     pub settled: usize,
-    /// Not settled: a look-up could not tell or failed, or the record had moved on.
+    /// Not settled: it could not be told, it failed, or the record had moved on. Tried again later, where it still waits then.
     pub unsettled: usize,
-    /// Left to people: no look-up for one of their effects.
+    /// Left to people: no look-up for one of the effects, no request that was stored, no handler of its route.
     pub left: usize,
 }
 
@@ -93,8 +84,7 @@ pub struct Reconciler {
     every: Duration,
     batch: u32,
     provider_max_delay: Duration,
-    /// Records that could not be settled: when each is looked up again, and the pause after that.
-    later: Mutex<HashMap<(KeyId, OperationId), (Instant, Duration)>>,
+    turns: Turns,
 }
 
 impl Reconciler {
@@ -107,7 +97,7 @@ impl Reconciler {
             every: RECONCILE_EVERY,
             batch: RECONCILE_BATCH,
             provider_max_delay: PROVIDER_MAX_DELAY,
-            later: Mutex::default(),
+            turns: Turns::default(),
         }
     }
 
@@ -173,34 +163,25 @@ impl Reconciler {
     /// # Errors
     /// The store's, of looking for what is stuck. A record that cannot be settled is passed over, and looked up again later.
     pub async fn pass(&self) -> Result<Report, StoreError> {
-        let now = Instant::now();
-        // Those that wait for their turn must not hide the others.
-        let waiting = {
-            let mut later = self.later();
-            later.retain(|_, (at, pause)| now < *at + *pause * 2);
-            u32::try_from(later.len()).unwrap_or(u32::MAX)
-        };
-        let stuck = self.store.stuck(self.batch.saturating_add(waiting)).await?;
+        let due = |stuck: &Stuck| stuck.in_doubt && stuck.stuck_for >= self.provider_max_delay;
+        let due = self.turns.due(&*self.store, self.batch, due).await?;
+        let batch = usize::try_from(self.batch).unwrap_or(usize::MAX);
         let mut report = Report::default();
-        for stuck in stuck {
-            let due = stuck.in_doubt && stuck.stuck_for >= self.provider_max_delay;
-            if !due || !self.is_due(&stuck.record, now) {
-                continue;
-            }
-            match self.settle(&stuck.record).await {
+        for record in due.iter().take(batch) {
+            match self.settle(record).await {
                 Ok(true) => {
-                    event::reconciled(&stuck.record.id, "settled");
-                    self.later().remove(&name(&stuck.record));
+                    event::reconciled(&record.id, "settled");
+                    self.turns.done(record);
                     report.settled += 1;
                 }
                 Ok(false) => {
-                    event::reconciled(&stuck.record.id, "left");
-                    self.put_off(&stuck.record, now);
+                    event::reconciled(&record.id, "left");
+                    self.turns.put_off(record);
                     report.left += 1;
                 }
                 Err(error) => {
-                    event::unsettled(&stuck.record.id, &*error);
-                    self.put_off(&stuck.record, now);
+                    event::unsettled(&record.id, &*error);
+                    self.turns.put_off(record);
                     report.unsettled += 1;
                 }
             }
@@ -235,25 +216,6 @@ impl Reconciler {
         }
         Ok(true)
     }
-
-    fn is_due(&self, record: &Record, now: Instant) -> bool {
-        self.later().get(&name(record)).is_none_or(|(at, _)| now >= *at)
-    }
-
-    fn put_off(&self, record: &Record, now: Instant) {
-        let mut later = self.later();
-        let pause =
-            later.get(&name(record)).map_or(FIRST_PAUSE, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
-        later.insert(name(record), (now + pause, pause));
-    }
-
-    fn later(&self) -> MutexGuard<'_, HashMap<(KeyId, OperationId), (Instant, Duration)>> {
-        self.later.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn name(record: &Record) -> (KeyId, OperationId) {
-    (record.id.clone(), record.operation)
 }
 
 impl fmt::Debug for Reconciler {

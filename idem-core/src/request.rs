@@ -24,7 +24,7 @@ impl StoredRequest {
     /// The most data, in bytes: a list of stuck records is read with the requests in it.
     pub const MAX_DATA: usize = 1 << 18;
 
-    /// A request of a route, which is the name that a completer finds its handler by.
+    /// A request of a route, which is the name that a [`Completer`](crate::Completer) finds its handler by.
     ///
     /// # Errors
     /// [`Invalid`] if the route is empty, longer than [`Self::MAX_ROUTE`] bytes or with a NUL, or the data larger than

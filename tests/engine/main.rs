@@ -6,6 +6,7 @@
     reason = "tests own their tasks and end on the first surprise"
 )]
 
+mod completing;
 mod doubts;
 mod draining;
 mod effects;

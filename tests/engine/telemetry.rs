@@ -1,9 +1,14 @@
 //! One metric per decision.
 
-use idem::{Answer, Operation, StoreErrorKind, StoredResponse, Sweeper, conformance::Call};
+use std::time::Duration;
+
+use idem::{
+    Answer, BoxError, COMPLETE_GRACE, ClaimOutcome, ClaimRequest, Completer, KeyId, KeyStore as _, Operation,
+    Report, StoreErrorKind, StoredRequest, StoredResponse, Sweeper, conformance::Call,
+};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
-use crate::rig::{LEASE, Rig, opaque, pay, resumable};
+use crate::rig::{LEASE, Rig, id, opaque, pay, resumable, same};
 
 /// Runs `test` on this thread with a recorder of its own, and returns what was counted.
 fn counted(test: impl AsyncFnOnce(Rig)) -> Vec<(String, f64)> {
@@ -61,7 +66,7 @@ fn b01_claims_are_counted_by_outcome() {
         assert!(matches!(ran.await, Ok(Answer::InProgress { .. })));
         assert!(matches!(rig.run(resumable(), pay).await, Ok(Answer::Replayed(_))));
         let other = idem::Fingerprint::of("test").body(b"[]").finish();
-        let mismatch = rig.engine.run(crate::rig::id(), other, &resumable(), pay).await;
+        let mismatch = rig.engine.run(id(), other, &resumable(), pay).await;
         assert!(matches!(mismatch, Ok(Answer::Mismatch)));
         rig.faulty.fail(Call::Claim, StoreErrorKind::Unavailable);
         assert!(rig.run(resumable(), pay).await.is_err());
@@ -87,7 +92,7 @@ fn b02_stuck_records_are_gauged_with_their_age() {
     let metrics = counted(async |rig| {
         let left = rig.run::<_, _, StoredResponse>(opaque(), async |_| panic!("left")).await;
         assert!(left.is_err());
-        rig.clock.advance(LEASE + std::time::Duration::from_secs(7));
+        rig.clock.advance(LEASE + Duration::from_secs(7));
         assert!(matches!(rig.run(opaque(), pay).await, Ok(Answer::InDoubt { .. })));
         Sweeper::new(rig.store.clone()).pass().await.expect("memory answers");
     });
@@ -118,4 +123,30 @@ fn b03_a_run_is_measured_against_its_lease() {
     assert!((value(&metrics, "idem_run_lease_ratio") - 1.0).abs() < 0.1);
     assert!((value(&metrics, "idem_run_seconds") - LEASE.as_secs_f64()).abs() < 1.0);
     assert!((value(&metrics, "idem_swept_total") - 1.0).abs() < 0.1);
+}
+
+#[test]
+fn b01_what_was_abandoned_is_counted_by_what_became_of_it() {
+    let metrics = counted(async |rig| {
+        let asked = |route| StoredRequest::new(route, "order").expect("valid");
+        for (number, asked) in
+            [Some(asked("pay")), Some(asked("fail")), Some(asked("other")), None].into_iter().enumerate()
+        {
+            let id = KeyId::new(id().scope().clone(), format!("order-{number}").parse().expect("valid"));
+            let mut request = ClaimRequest::new(id, same(), LEASE, Duration::from_hours(1)).expect("valid");
+            request.request = asked;
+            assert!(matches!(rig.store.claim(&request).await, Ok(ClaimOutcome::Claimed(_))));
+        }
+        rig.clock.advance(LEASE + COMPLETE_GRACE);
+        let completer = Completer::new(rig.store.clone(), rig.other())
+            .handle("pay", resumable(), |op, _| pay(op))
+            .handle("fail", resumable(), async |_: Operation, _| {
+                Err::<StoredResponse, BoxError>("no".into())
+            });
+        let report = completer.pass().await.expect("memory answers");
+        assert_eq!(report, Report { settled: 1, unsettled: 1, left: 2 });
+    });
+    for (outcome, count) in [("settled", 1.0), ("unsettled", 1.0), ("left", 2.0)] {
+        assert!((value(&metrics, &format!("idem_completer_total {outcome}")) - count).abs() < f64::EPSILON);
+    }
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Claim, ClaimOutcome, ClaimRequest, Ending, Error, ErrorKind, Fingerprints, KeyId, KeyStore, Operation,
-    Policy, Rerun, StoreErrorKind, StoredResponse, event,
+    OperationId, Origin, Policy, Rerun, StoreErrorKind, StoredRequest, StoredResponse, event,
     journal::{HANDLER, Journal, Open},
     ledger::{Kept, Ledger, Returned, Standing, Verdict, judge},
     run::Run,
@@ -34,6 +34,9 @@ pub(super) struct Task {
     pub(super) admission: Admission,
     pub(super) policy: Policy,
     pub(super) keep: KeepHeaders,
+    pub(super) request: Option<StoredRequest>,
+    /// The only operation that may run, if it is said.
+    pub(super) only: Option<OperationId>,
 }
 
 /// A claim that was answered: run, or tell the caller.
@@ -64,6 +67,9 @@ impl Task {
         let read = Journal::of(&claim);
         let journal = read.as_ref().cloned().unwrap_or_else(|_| Journal::unread(&claim));
         let run = Run::start(self.store, claim, self.policy, self.keep, journal, sent);
+        if self.only.is_some_and(|only| only != run.claim.fence().operation) {
+            return Err(RunError::Engine(give_back(&run).await));
+        }
         if let Some(stopped) = before_work(&run, read, &mut permit).await {
             return stopped.map_err(RunError::Engine);
         }
@@ -86,6 +92,7 @@ impl Task {
     ) -> Result<Claimed, Error> {
         let policy = &self.policy;
         let mut request = ClaimRequest::new(id, same, policy.lease_span(), policy.retention_span())?;
+        request.request.clone_from(&self.request);
         let deadline = Instant::now() + policy.wait_span();
         let mut pause = FIRST_POLL;
         loop {
@@ -236,6 +243,19 @@ async fn give_up(run: &Run, error: Error) -> Result<Answer, Error> {
     // Where the hand-on fails too, the lease frees the key.
     let _ = run.end().await;
     Err(error)
+}
+
+/// Gives back a claim of another operation than the only one that was to run: one that it began ends at once.
+async fn give_back(run: &Run) -> Error {
+    let end = match run.claim.origin() {
+        Origin::New | Origin::Expired => Ledger::Releasing,
+        Origin::Reissued | Origin::Retried | Origin::TakenOver => Ledger::HandingOn,
+    };
+    // Where that fails too, the lease frees the key.
+    if run.begin(end).is_ok() {
+        let _ = run.end().await;
+    }
+    Error::new(ErrorKind::Unavailable, "the operation has ended and is forgotten; nothing ran")
 }
 
 async fn do_work<F, Fut, R, E>(run: &Arc<Run>, work: F) -> Returned<E>

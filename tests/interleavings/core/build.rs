@@ -38,7 +38,7 @@ const FAULTS: [Fault; 12] = [
     },
     Fault {
         name: "a run in its caller",
-        file: "engine.rs",
+        file: "engine/prepared.rs",
         shipped: "drop(tokio::spawn(run.instrument(span)));",
         flawed: "let () = if {on} { run.instrument(span).await } else { {shipped} };",
     },
