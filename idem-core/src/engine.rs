@@ -1,6 +1,7 @@
 //! Claims a key, runs the work once, and ends the key.
 
 mod admission;
+mod finish;
 mod prepared;
 mod task;
 

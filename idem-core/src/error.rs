@@ -161,6 +161,8 @@ pub enum ErrorKind {
     Corrupt,
     /// The call, a setting or a value is wrong. Fix and redeploy.
     Invalid,
+    /// The transaction was rolled back: of what was done in it, nothing is there. Retry with the same key.
+    RolledBack,
     /// Too late to repeat an effect; the operation is in doubt once its lease is over.
     TooLate,
     /// The effect was definitely not done. Retry with the same key.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{oneshot, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch},
     task::JoinHandle,
     time::{Instant, sleep_until, timeout, timeout_at},
 };
@@ -28,17 +28,23 @@ impl Lease {
         Self { span, ends: watch::Sender::new(Some(end(span, sent))) }
     }
 
-    fn renewed(&self, sent: Instant) {
+    /// A statement sent at `sent` pushed it out.
+    pub(crate) fn renewed(&self, sent: Instant) {
         self.ends.send_modify(|ends| *ends = ends.map(|ends| ends.max(end(self.span, sent))));
     }
 
-    fn lose(&self) {
+    pub(crate) fn lose(&self) {
         self.ends.send_replace(None);
     }
 
     /// When it ends by the owner's count; `None` once it is lost, for good.
     pub(crate) fn ends(&self) -> Option<Instant> {
         *self.ends.borrow()
+    }
+
+    /// Whether a renewal is overdue: less than a third of it is left, of which the heartbeat spends none.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.ends().is_some_and(|ends| ends.saturating_duration_since(Instant::now()) < self.span / 3)
     }
 
     /// Waits until it is lost.
@@ -50,6 +56,23 @@ impl Lease {
 
 fn end(span: Duration, sent: Instant) -> Instant {
     sent + span - span / 20
+}
+
+/// Whose turn it is to write the record beside the work: the heartbeat's for each renewal, or an open transaction's, whose lock
+/// on the row holds better than the lease and would make a renewal wait.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn(Arc<Semaphore>);
+
+impl Turn {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+
+    /// Waits for it; whoever drops what this returns gives it on.
+    pub(crate) async fn take(&self) -> Option<OwnedSemaphorePermit> {
+        // Never closed.
+        Arc::clone(&self.0).acquire_owned().await.ok()
+    }
 }
 
 /// The task that renews. Dropped without being stopped, it ends on its own after the renewal that is under way.
@@ -68,11 +91,12 @@ impl Heartbeat {
         store: Arc<dyn KeyStore>,
         claim: Arc<Claim>,
         lease: Arc<Lease>,
+        turn: Turn,
         max_execution: Duration,
     ) -> Self {
         let (stop, stopped) = oneshot::channel();
         let last = Instant::now() + max_execution;
-        let task = tokio::spawn(beat(store, claim, lease, last, stopped).in_current_span());
+        let task = tokio::spawn(beat(store, claim, lease, turn, last, stopped).in_current_span());
         Self { stop: Some(stop), task }
     }
 
@@ -93,6 +117,7 @@ async fn beat(
     store: Arc<dyn KeyStore>,
     claim: Arc<Claim>,
     lease: Arc<Lease>,
+    turn: Turn,
     last: Instant,
     mut stopped: oneshot::Receiver<()>,
 ) {
@@ -103,12 +128,25 @@ async fn beat(
             _ = &mut stopped => return,
             () = sleep_until(next.min(ends).min(last)) => {}
         }
+        let due = Instant::now();
+        let _turn = tokio::select! {
+            biased;
+            _ = &mut stopped => return,
+            turn = turn.take() => turn,
+        };
         let sent = Instant::now();
-        if sent >= ends || sent >= last {
+        if lease.ends() != Some(ends) {
+            // Whoever had the turn renewed it, or lost it.
+            next = sent + lease.span / 3;
+            continue;
+        }
+        // A lease that ended while a transaction held the row was still ours: the store says whether it is.
+        if due >= ends || sent >= last {
             event::lease_over(&claim, sent >= last);
             return lease.lose();
         }
-        match timeout_at(ends, store.renew(&claim, lease.span)).await {
+        let answered_by = if sent < ends { ends } else { sent + lease.span / 12 };
+        match timeout_at(answered_by, store.renew(&claim, lease.span)).await {
             Ok(Ok(())) => {
                 lease.renewed(sent);
                 next = sent + lease.span / 3;

@@ -81,6 +81,12 @@ impl Kept {
 pub(crate) enum Ledger {
     /// The work runs.
     Running,
+    /// A transaction of the store's is open, in which the operation comes on or ends.
+    InTransaction,
+    /// Its commit is under way.
+    Committing,
+    /// The transaction that was to end it was rolled back: judged as if the work had failed.
+    RolledBack,
     /// A call was refused as invalid: judged as if the work had failed.
     Refused,
     /// An answer is being committed.
@@ -116,7 +122,7 @@ pub(crate) enum Verdict {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) opaque: bool,
-    /// A call, or the answer, was refused.
+    /// A call, or the answer, was refused, or the end was rolled back.
     pub(crate) refused: bool,
     /// The strictest effect that may have happened and has no result.
     pub(crate) open: Option<Open>,
@@ -153,7 +159,7 @@ pub(crate) fn judge<E>(standing: Standing, returned: &Returned<E>) -> Verdict {
 }
 
 /// Whether the contract tells a client to try this again: 5xx, 408, 425, 429.
-fn is_try_again(status: u16) -> bool {
+pub(crate) fn is_try_again(status: u16) -> bool {
     status >= 500 || matches!(status, 408 | 425 | 429)
 }
 

@@ -37,6 +37,7 @@ mod settle;
 pub mod state;
 mod store;
 mod sweep;
+pub mod transaction;
 mod turns;
 
 pub use canonical::{NotCanonical, canonical_json};

@@ -5,8 +5,10 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Effect, Error, ErrorKind, Fault, Fence, KeyId, Origin, ProviderKey, StoredResponse, ledger::Ledger,
+    Effect, Error, ErrorKind, Fault, Fence, KeyId, Origin, ProviderKey, StoredResponse,
+    ledger::Ledger,
     run::Run,
+    transaction::{InStep, InTransaction, Step},
 };
 
 /// One run of one keyed operation, held by the code that does the work.
@@ -31,6 +33,10 @@ pub struct Operation {
 impl Operation {
     pub(crate) fn of(run: Arc<Run>) -> Self {
         Self { run }
+    }
+
+    pub(crate) fn into_run(self) -> Arc<Run> {
+        self.run
     }
 
     /// Whose key, and which.
@@ -141,13 +147,40 @@ impl Operation {
             self.run.begin(Ledger::Refused)?;
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "a recorded effect was not passed before the end; was it renamed or removed?",
+                "a recorded effect or step was not passed before the end; was it renamed or removed?",
             ));
         }
         let kept = self.run.kept(response);
         self.run.begin(Ledger::Completing(kept))?;
         self.run.end_undisturbed().await?;
-        Ok(Completed { _private: () })
+        Ok(Completed::proof())
+    }
+
+    /// Lets a transaction of the store's end the operation; for store crates, whose own type holds what this returns.
+    ///
+    /// It waits for the renewal that is under way; from here on nothing is renewed.
+    ///
+    /// # Errors
+    /// `Invalid` if a recorded effect or step was not passed; `ClaimLost` if the run has ended; what an earlier effect left
+    /// unsettled.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing has happened.
+    pub async fn join_transaction(self) -> Result<InTransaction, Error> {
+        InTransaction::join(self).await
+    }
+
+    /// Begins a step, unless an earlier run committed it; for store crates, as [`join_transaction`](Self::join_transaction).
+    ///
+    /// Steps and effects share their names, their number and the size of their results.
+    ///
+    /// # Errors
+    /// As [`effect`](Self::effect) before its call.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing has happened.
+    pub async fn join_step<T: DeserializeOwned>(&mut self, name: &str) -> Result<Step<T>, Error> {
+        InStep::join(&self.run, name).await
     }
 
     /// Ends the operation because it may be tried again: nothing is open, nothing is kept, the next request runs.
@@ -170,7 +203,7 @@ impl Operation {
             self.run.begin(Ledger::Refused)?;
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "an effect is open or recorded: the operation is not released, a retry goes on from there",
+                "an effect is open, or an effect or a step is recorded: the operation is not released, a retry goes on from there",
             ));
         }
         self.run.begin(Ledger::Releasing)?;
@@ -194,6 +227,12 @@ impl fmt::Debug for Operation {
 #[must_use = "return it: it is the answer"]
 pub struct Completed {
     _private: (),
+}
+
+impl Completed {
+    pub(crate) fn proof() -> Self {
+        Self { _private: () }
+    }
 }
 
 /// Proof that the operation was released and may be tried again; return it.

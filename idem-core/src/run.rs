@@ -1,6 +1,7 @@
 //! One run of one operation: what its handle, its heartbeat and its judge share.
 
-mod effects;
+pub(crate) mod effects;
+pub(crate) mod transaction;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
@@ -11,10 +12,10 @@ use tokio::{sync::Mutex as AsyncMutex, time::Instant};
 use tracing::Instrument as _;
 
 use crate::{
-    Claim, Error, ErrorKind, KeyStore, Policy, StoreError, StoreErrorKind, StoredResponse,
+    Claim, ClaimRequest, Error, ErrorKind, KeyStore, Policy, StoreError, StoreErrorKind, StoredResponse,
     engine::KeepHeaders,
     event,
-    heartbeat::{Heartbeat, Lease},
+    heartbeat::{Heartbeat, Lease, Turn},
     journal::Journal,
     ledger::{Kept, Ledger},
     settle::settle,
@@ -30,14 +31,17 @@ enum End {
 pub(crate) struct Run {
     pub(crate) store: Arc<dyn KeyStore>,
     pub(crate) claim: Arc<Claim>,
+    /// What was asked for: sent again, it settles a transaction whose commit was not answered.
+    request: ClaimRequest,
     pub(crate) policy: Policy,
     pub(crate) lease: Arc<Lease>,
     keep: KeepHeaders,
     started: Instant,
     ledger: Mutex<Ledger>,
     journal: Mutex<Journal>,
-    /// An effect is under way: the work is not dropped now.
+    /// An effect or a transaction is under way: the work is not dropped now.
     calling: AtomicBool,
+    turn: Turn,
     heartbeat: AsyncMutex<Heartbeat>,
 }
 
@@ -45,23 +49,25 @@ impl Run {
     /// Starts the heartbeat of a claim that a statement sent at `sent` granted.
     pub(crate) fn start(
         store: Arc<dyn KeyStore>,
-        claim: Claim,
+        (request, claim): (ClaimRequest, Claim),
         policy: Policy,
         keep: KeepHeaders,
         journal: Journal,
         sent: Instant,
     ) -> Arc<Self> {
-        let claim = Arc::new(claim);
+        let (claim, turn) = (Arc::new(claim), Turn::new());
         let lease = Arc::new(Lease::granted(policy.lease_span(), sent));
         let heartbeat = Heartbeat::start(
             Arc::clone(&store),
             Arc::clone(&claim),
             Arc::clone(&lease),
+            turn.clone(),
             policy.max_execution_span(),
         );
         Arc::new(Self {
             store,
             claim,
+            request,
             policy,
             lease,
             keep,
@@ -69,6 +75,7 @@ impl Run {
             ledger: Mutex::new(Ledger::Running),
             journal: Mutex::new(journal),
             calling: AtomicBool::new(false),
+            turn,
             heartbeat: AsyncMutex::new(heartbeat),
         })
     }
@@ -122,6 +129,9 @@ impl Run {
             Ledger::Releasing => End::Release,
             Ledger::HandingOn => End::HandOn,
             Ledger::Running
+            | Ledger::InTransaction
+            | Ledger::Committing
+            | Ledger::RolledBack
             | Ledger::Refused
             | Ledger::Completed(_)
             | Ledger::Released

@@ -42,7 +42,26 @@ pub(crate) async fn settle_claim(
     request: &ClaimRequest,
     within: Duration,
 ) -> Result<(ClaimOutcome, Instant), StoreError> {
-    let mut reissue = Reissue::within(within);
+    claim_within(store, request, Reissue::within(within)).await
+}
+
+/// As [`settle_claim`], for a claim that this caller has had: whether something of it was done is to be found out.
+///
+/// # Errors
+/// As [`settle`].
+pub(crate) async fn settle_own(
+    store: &dyn KeyStore,
+    request: &ClaimRequest,
+    within: Duration,
+) -> Result<(ClaimOutcome, Instant), StoreError> {
+    claim_within(store, request, Reissue { unknown: true, ..Reissue::within(within) }).await
+}
+
+async fn claim_within(
+    store: &dyn KeyStore,
+    request: &ClaimRequest,
+    mut reissue: Reissue,
+) -> Result<(ClaimOutcome, Instant), StoreError> {
     loop {
         let sent = Instant::now();
         match timeout_at(reissue.deadline, store.claim(request)).await {

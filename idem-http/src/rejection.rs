@@ -67,6 +67,9 @@ pub enum Rejection {
     /// 503: a service that the handler needs did not take its call on. Nothing of it was done.
     #[error("a call of the handler was not done")]
     EffectNotDone,
+    /// 503: the transaction that was to end the request was rolled back. Nothing of it is there; earlier parts may be.
+    #[error("the transaction was rolled back")]
+    RolledBack,
     /// 503: the handler ran, and whether its answer is recorded is not known.
     #[error("the outcome could not be settled in time")]
     OutcomeUnknown,
@@ -108,6 +111,7 @@ impl Rejection {
                 Self::Misconfigured
             }
             ErrorKind::EffectNotDone => Self::EffectNotDone,
+            ErrorKind::RolledBack => Self::RolledBack,
             // Of a kind that this version does not know, nothing may be promised either.
             ErrorKind::Unknown | ErrorKind::TooLate | ErrorKind::EffectUnknown | _ => Self::OutcomeUnknown,
         }
@@ -126,6 +130,7 @@ impl Rejection {
             Self::Mismatch => "mismatch",
             Self::StoreUnavailable => "store-unavailable",
             Self::EffectNotDone => "effect-not-done",
+            Self::RolledBack => "rolled-back",
             Self::OutcomeUnknown | Self::EffectUnknown => "outcome-unknown",
             Self::HandlerPanicked => "handler-panicked",
             Self::Corrupt => "corrupt",
@@ -145,7 +150,7 @@ impl Rejection {
             Self::EarlyData => StatusCode::TOO_EARLY,
             Self::InProgress { .. } | Self::InDoubt { .. } => StatusCode::CONFLICT,
             Self::Mismatch => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::StoreUnavailable | Self::EffectNotDone | Self::OutcomeUnknown => {
+            Self::StoreUnavailable | Self::EffectNotDone | Self::RolledBack | Self::OutcomeUnknown => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::HandlerPanicked
@@ -198,7 +203,7 @@ impl Rejection {
         match self {
             Self::InProgress { retry_after } => Some(*retry_after),
             Self::InDoubt { .. } => Some(IN_DOUBT_RETRY_AFTER),
-            Self::StoreUnavailable | Self::EffectNotDone => Some(STORE_RETRY_AFTER),
+            Self::StoreUnavailable | Self::EffectNotDone | Self::RolledBack => Some(STORE_RETRY_AFTER),
             Self::OutcomeUnknown => Some(UNKNOWN_RETRY_AFTER),
             Self::MissingKey
             | Self::MalformedKey(_)
@@ -251,6 +256,10 @@ impl Rejection {
             Self::EffectNotDone => (
                 "Temporarily unavailable",
                 "A service that this request needs did not take it on; try again with the same key.",
+            ),
+            Self::RolledBack => (
+                "Temporarily unavailable",
+                "The last part of it could not be committed, and nothing of that part is there; try again with the same key.",
             ),
             Self::OutcomeUnknown => (
                 "Outcome unknown",

@@ -21,5 +21,6 @@ mod reconciling;
 mod rig;
 mod sweeping;
 mod telemetry;
+mod transactions;
 mod unknown;
 mod waiting;

@@ -11,12 +11,13 @@ use tokio::{
 use super::{
     Answer, KeepHeaders, RunError,
     admission::{Admission, Permit},
+    finish::finish,
 };
 use crate::{
     Claim, ClaimOutcome, ClaimRequest, Ending, Error, ErrorKind, Fingerprints, KeyId, KeyStore, Operation,
-    OperationId, Origin, Policy, Rerun, StoreErrorKind, StoredRequest, StoredResponse, event,
+    OperationId, Origin, Policy, Rerun, StoreErrorKind, StoredRequest, event,
     journal::{HANDLER, Journal, Open},
-    ledger::{Kept, Ledger, Returned, Standing, Verdict, judge},
+    ledger::{Ledger, Returned},
     run::Run,
     settle::{settle, settle_claim},
 };
@@ -27,7 +28,7 @@ const LOST_RETRY_AFTER: Duration = Duration::from_secs(1);
 const FIRST_POLL: Duration = Duration::from_millis(50);
 const LONGEST_POLL: Duration = Duration::from_secs(1);
 
-const LOST: Answer = Answer::InProgress { retry_after: LOST_RETRY_AFTER };
+pub(super) const LOST: Answer = Answer::InProgress { retry_after: LOST_RETRY_AFTER };
 
 pub(super) struct Task {
     pub(super) store: Arc<dyn KeyStore>,
@@ -41,7 +42,7 @@ pub(super) struct Task {
 
 /// A claim that was answered: run, or tell the caller.
 enum Claimed {
-    Mine(Claim, Instant, Permit),
+    Mine(ClaimRequest, Claim, Instant, Permit),
     Answer(Answer),
 }
 
@@ -60,13 +61,14 @@ impl Task {
         R: Into<Ending> + Send + 'static,
         E: Send + 'static,
     {
-        let (claim, sent, mut permit) = match self.claim(id, same, permit, || caller.is_closed()).await? {
-            Claimed::Mine(claim, sent, permit) => (claim, sent, permit),
-            Claimed::Answer(answer) => return Ok(answer),
-        };
+        let (request, claim, sent, mut permit) =
+            match self.claim(id, same, permit, || caller.is_closed()).await? {
+                Claimed::Mine(request, claim, sent, permit) => (request, claim, sent, permit),
+                Claimed::Answer(answer) => return Ok(answer),
+            };
         let read = Journal::of(&claim);
         let journal = read.as_ref().cloned().unwrap_or_else(|_| Journal::unread(&claim));
-        let run = Run::start(self.store, claim, self.policy, self.keep, journal, sent);
+        let run = Run::start(self.store, (request, claim), self.policy, self.keep, journal, sent);
         if self.only.is_some_and(|only| only != run.claim.fence().operation) {
             return Err(RunError::Engine(give_back(&run).await));
         }
@@ -112,7 +114,7 @@ impl Task {
             })?;
             let left = deadline.saturating_duration_since(Instant::now());
             return Ok(match outcome {
-                ClaimOutcome::Claimed(claim) => Claimed::Mine(claim, sent, permit),
+                ClaimOutcome::Claimed(claim) => Claimed::Mine(request, claim, sent, permit),
                 ClaimOutcome::InProgress { retry_after } if !left.is_zero() && !hung_up() => {
                     drop(permit);
                     tokio::time::sleep(pause.min(left)).await;
@@ -273,121 +275,4 @@ where
             Returned::Panicked
         }
     }
-}
-
-/// Ends a run whose work is over, and says what its caller is told.
-async fn finish<E>(run: &Run, returned: Returned<E>) -> Result<Answer, RunError<E>> {
-    if !run.policy.is_opaque()
-        && run.journal().is_unsettled()
-        && let Ok(_nobody_else_is) = run.calling()
-    {
-        // Where it cannot be settled, what may stand is what is judged.
-        let _ = run.tidy().await;
-    }
-    let unsendable = matches!(&returned, Returned::Answered(answer) if answer.check_headers().is_err());
-    let standing = {
-        let journal = run.journal();
-        Standing {
-            opaque: run.policy.is_opaque(),
-            refused: unsendable || journal.is_behind() || matches!(*run.ledger(), Ledger::Refused),
-            open: journal.open(),
-            recorded: !journal.is_blank(),
-        }
-    };
-    let refused = standing.refused;
-    let in_doubt = !standing.opaque && standing.open.is_some();
-    let end = match judge(standing, &returned) {
-        Verdict::Complete => completing(run, &returned),
-        Verdict::Release => Ledger::Releasing,
-        Verdict::HandOn => Ledger::HandingOn,
-        Verdict::Leave => Ledger::Left,
-    };
-    {
-        let mut ledger = run.ledger();
-        if matches!(*ledger, Ledger::Running | Ledger::Refused) {
-            // The operation was moved into a task that still has an effect under way: nobody else may have the key yet.
-            let busy = run.is_calling() && !matches!(end, Ledger::Completing(_));
-            *ledger = if busy { Ledger::Left } else { end };
-        }
-    }
-    let left = matches!(*run.ledger(), Ledger::Left);
-    if left {
-        run.leave().await;
-    }
-    let failed = run.end().await.err();
-    let ledger = run.ledger().clone();
-    match ledger {
-        Ledger::Completed(kept) => Ok(executed(run, kept, &returned)),
-        Ledger::Lost => Ok(LOST),
-        Ledger::Unsettled => {
-            let unknown = Error::new(ErrorKind::Unknown, "the end of the operation could not be settled");
-            Err(match failed {
-                Some(error) => unknown.with_source(error),
-                None => unknown,
-            }
-            .into())
-        }
-        Ledger::Corrupt => Err(Error::new(ErrorKind::Corrupt, "the record cannot be trusted").into()),
-        Ledger::Refused => {
-            Err(failed.unwrap_or_else(|| Error::new(ErrorKind::Invalid, "the end was refused")).into())
-        }
-        Ledger::Released | Ledger::Left => match returned {
-            Returned::Failed(error) => Err(RunError::Work(error)),
-            Returned::Aborted if !in_doubt => Err(if standing.recorded {
-                let stopped =
-                    "the engine stopped this run, of which something is recorded; retry with the same key";
-                Error::new(ErrorKind::Unknown, stopped)
-            } else {
-                Error::new(ErrorKind::Unavailable, "the engine stopped this run; retry with the same key")
-            }
-            .into()),
-            Returned::Aborted
-            | Returned::Panicked
-            | Returned::Answered(_)
-            | Returned::NotKept(_)
-            | Returned::Ended
-                if in_doubt =>
-            {
-                Err(Error::new(
-                    ErrorKind::EffectUnknown,
-                    "an effect may have been done, and the work ended nothing; retry with the same key",
-                )
-                .into())
-            }
-            Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended if refused => Err(Error::new(
-                ErrorKind::Invalid,
-                "the work made a call, or gave an answer, that was refused",
-            )
-            .into()),
-            Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended => Ok(Answer::Released),
-            Returned::Panicked | Returned::Aborted => Err(RunError::Panicked),
-        },
-        Ledger::Running | Ledger::Completing(_) | Ledger::Releasing | Ledger::HandingOn => {
-            Err(Error::new(ErrorKind::Unknown, "the run ended on its way").into())
-        }
-    }
-}
-
-fn completing<E>(run: &Run, returned: &Returned<E>) -> Ledger {
-    Ledger::Completing(match returned {
-        Returned::Answered(answer) => run.kept(answer.clone()),
-        Returned::NotKept(status) => Kept { stored: StoredResponse::not_kept(*status), sent: None },
-        Returned::Ended | Returned::Failed(_) | Returned::Panicked | Returned::Aborted => {
-            unreachable!("only an answer is judged as an end")
-        }
-    })
-}
-
-/// The committed answer is what is sent, whatever the work returned after it.
-fn executed<E>(run: &Run, kept: Kept, returned: &Returned<E>) -> Answer {
-    let Some(sent) = kept.sent else { return Answer::NotKept };
-    let diverged = match returned {
-        Returned::Answered(answer) => answer.status() != sent.status() || answer.body() != sent.body(),
-        Returned::Failed(_) | Returned::Panicked => true,
-        Returned::NotKept(_) | Returned::Ended | Returned::Aborted => false,
-    };
-    if diverged {
-        event::diverged(&run.claim);
-    }
-    Answer::Executed(sent)
 }

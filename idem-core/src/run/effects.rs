@@ -1,6 +1,6 @@
 //! Marks before a call, results after it.
 
-use std::sync::{MutexGuard, PoisonError, atomic::Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -26,29 +26,20 @@ impl Run {
     }
 
     /// One effect: what is recorded of it, or mark, call, result.
-    pub(crate) async fn effect<T, F, Fut>(&self, name: &str, effect: Effect, call: F) -> Result<T, Error>
+    pub(crate) async fn effect<T, F, Fut>(
+        self: &Arc<Self>,
+        name: &str,
+        effect: Effect,
+        call: F,
+    ) -> Result<T, Error>
     where
         T: Serialize + DeserializeOwned + Send,
         F: FnOnce(ProviderKey) -> Fut + Send,
         Fut: Future<Output = Result<T, Fault>> + Send,
     {
-        if self.policy.is_opaque() {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                "an opaque operation is one effect and has no others",
-            ));
-        }
-        let _calling = self.calling()?;
-        if self.journal().is_unsettled() {
-            self.tidy().await.map_err(|error| self.untidy(error))?;
-        }
-        let known = self.journal().begin(name)?;
+        let (_calling, known) = self.come_to(name).await?;
         let open = match known {
-            Known::Result(result) => {
-                let value = decode(&result)?;
-                self.journal().pass(name);
-                return Ok(value);
-            }
+            Known::Result(result) => return self.passed(name, &result),
             Known::Open(open) => Some(open),
             Known::Nothing => None,
         };
@@ -74,6 +65,33 @@ impl Run {
                 Err(Error::new(ErrorKind::EffectUnknown, "the effect may have been done").with_source(error))
             }
         }
+    }
+
+    /// What is known of an effect or a step that is about to begin, with nothing unsettled before it.
+    pub(crate) async fn come_to(self: &Arc<Self>, name: &str) -> Result<(Calling, Known), Error> {
+        if self.policy.is_opaque() {
+            let message = "an opaque operation is one effect and has neither others nor steps";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let calling = self.calling()?;
+        self.tidy_up().await?;
+        let known = self.journal().begin(name)?;
+        Ok((calling, known))
+    }
+
+    /// What an earlier run recorded, as this one gets it.
+    pub(crate) fn passed<T: DeserializeOwned>(&self, name: &str, result: &RawValue) -> Result<T, Error> {
+        let value = decode(result)?;
+        self.journal().pass(name);
+        Ok(value)
+    }
+
+    /// As [`tidy`](Self::tidy), where something is not settled, for the run to go on.
+    pub(crate) async fn tidy_up(&self) -> Result<(), Error> {
+        if self.journal().is_unsettled() {
+            self.tidy().await.map_err(|error| self.untidy(error))?;
+        }
+        Ok(())
     }
 
     /// Commits the note that the effect may start, so that a call may follow now.
@@ -152,6 +170,7 @@ impl Run {
             | ErrorKind::Corrupt
             | ErrorKind::Invalid
             | ErrorKind::TooLate
+            | ErrorKind::RolledBack
             | ErrorKind::EffectNotDone
             | ErrorKind::EffectUnknown => return error,
         }
@@ -200,11 +219,11 @@ impl Run {
         Err(error.into())
     }
 
-    /// From here on an effect is under way.
+    /// From here on an effect or a transaction is under way.
     ///
     /// # Errors
     /// `ClaimLost` once the run is at its end: an operation that was moved into a task of its own may come too late.
-    pub(crate) fn calling(&self) -> Result<Calling<'_>, Error> {
+    pub(crate) fn calling(self: &Arc<Self>) -> Result<Calling, Error> {
         let ledger = self.ledger();
         // Under the ledger's lock: the end of the run sees it, or has been seen.
         let running = matches!(*ledger, Ledger::Running | Ledger::Refused);
@@ -212,7 +231,7 @@ impl Run {
             return Err(Error::new(ErrorKind::ClaimLost, "the operation has ended or is at its end"));
         }
         drop(ledger);
-        Ok(Calling(self))
+        Ok(Calling(Arc::clone(self)))
     }
 
     fn check_running(&self) -> Result<(), Error> {
@@ -232,19 +251,22 @@ impl Run {
     }
 }
 
-/// An effect is under way while this lives: the work is not dropped, and its key is not handed on.
-pub(crate) struct Calling<'a>(&'a Run);
+/// An effect or a transaction is under way while this lives: the work is not dropped, and its key is not handed on.
+pub(crate) struct Calling(Arc<Run>);
 
-impl Drop for Calling<'_> {
+impl Drop for Calling {
     fn drop(&mut self) {
         self.0.calling.store(false, Ordering::Relaxed);
     }
 }
 
 /// The value as every later run gets it.
-fn read_back<T: DeserializeOwned>(encoded: &RawValue) -> Result<T, Error> {
+pub(crate) fn read_back<T: DeserializeOwned>(encoded: &RawValue) -> Result<T, Error> {
     serde_json::from_str(encoded.get()).map_err(|_| {
-        Error::new(ErrorKind::Invalid, "the result of an effect does not read back as it was written")
+        Error::new(
+            ErrorKind::Invalid,
+            "the result of an effect or a step does not read back as it was written",
+        )
     })
 }
 
@@ -252,8 +274,9 @@ fn read_back<T: DeserializeOwned>(encoded: &RawValue) -> Result<T, Error> {
 fn decode<T: DeserializeOwned>(result: &RawValue) -> Result<T, Error> {
     serde_json::from_str(result.get()).map_err(|error| {
         let column = error.column();
-        let message =
-            format!("the recorded result of an effect does not decode at column {column}; nothing ran");
+        let message = format!(
+            "the recorded result of an effect or a step does not decode at column {column}; nothing ran"
+        );
         Error::new(ErrorKind::Corrupt, message)
     })
 }

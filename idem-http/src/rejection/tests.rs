@@ -19,6 +19,7 @@ fn causes() -> Vec<(Rejection, u16, &'static str, Option<&'static str>)> {
         (Rejection::InDoubt { since: SystemTime::UNIX_EPOCH }, 409, "in-doubt", Some("120")),
         (Rejection::Mismatch, 422, "mismatch", None),
         (Rejection::StoreUnavailable, 503, "store-unavailable", Some("1")),
+        (Rejection::RolledBack, 503, "rolled-back", Some("1")),
         (Rejection::EffectNotDone, 503, "effect-not-done", Some("1")),
         (Rejection::OutcomeUnknown, 503, "outcome-unknown", Some("5")),
         (Rejection::HandlerPanicked, 500, "handler-panicked", None),
