@@ -52,21 +52,31 @@ impl<'s> Call<'s> {
         self.send(sql, &bind).await.map_err(|failure| failure.into_error(self.operation))
     }
 
+    /// A connection of the pool's, which is closed unless the statement sent on it is answered.
+    pub(crate) async fn connection(&self) -> Result<Guard, Failure> {
+        match timeout_at(self.until, self.store.pool.acquire()).await {
+            Ok(Ok(connection)) if Instant::now() < self.until => {
+                Ok(Guard { connection, answered: false, within: self.store.settings.call_timeout })
+            }
+            // Nothing was sent.
+            Ok(Err(error)) => Err(Failure::Is(StoreErrorKind::Unavailable, error)),
+            Ok(Ok(_)) | Err(_) => Err(Failure::Is(StoreErrorKind::Unavailable, timed_out())),
+        }
+    }
+
+    /// What is left of the call's time.
+    pub(crate) fn until(&self) -> Instant {
+        self.until
+    }
+
     /// Sends one statement once.
     pub(crate) async fn send<'q>(
         &self,
         sql: &SqlStr,
         bind: impl FnOnce(Bound<'q>) -> Bound<'q> + Send,
     ) -> Result<Vec<PgRow>, Failure> {
-        let connection = match timeout_at(self.until, self.store.pool.acquire()).await {
-            Ok(Ok(connection)) if Instant::now() < self.until => connection,
-            // Nothing was sent.
-            Ok(Err(error)) => return Err(Failure::Is(StoreErrorKind::Unavailable, error)),
-            Ok(Ok(_)) | Err(_) => return Err(Failure::Is(StoreErrorKind::Unavailable, timed_out())),
-        };
-        let settings = &self.store.settings;
-        let mut guard = Guard { connection, answered: false, within: settings.call_timeout };
-        let persistent = settings.persistent;
+        let mut guard = self.connection().await?;
+        let persistent = self.store.settings.persistent;
         let query = bind(sqlx::query(sql.clone())).persistent(persistent);
         let answer = async {
             if persistent {
@@ -101,7 +111,7 @@ async fn in_transaction(connection: &mut PgConnection, query: Bound<'_>) -> Resu
     Ok(rows)
 }
 
-fn timed_out() -> sqlx::Error {
+pub(crate) fn timed_out() -> sqlx::Error {
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "call_timeout"))
 }
 
@@ -110,10 +120,10 @@ fn timed_out() -> sqlx::Error {
 /// A dropped future does not stop a statement that was sent. Its connection would wait for the old answer in the pool, for as
 /// long as a lock is held, and starve everybody else. The pool also asks a connection that comes back whether it is well,
 /// for as long as the network is silent; here that has an end too.
-struct Guard {
-    connection: PoolConnection<Postgres>,
-    answered: bool,
-    within: Duration,
+pub(crate) struct Guard {
+    pub(crate) connection: PoolConnection<Postgres>,
+    pub(crate) answered: bool,
+    pub(crate) within: Duration,
 }
 
 impl Drop for Guard {

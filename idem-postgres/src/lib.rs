@@ -26,12 +26,17 @@ mod error;
 mod inbox;
 mod maintain;
 mod migrate;
+mod phase;
 mod row;
 mod settings;
 mod sql;
+mod step;
 mod store;
+mod transaction;
 
 pub use check::{Checked, Warning};
 pub use inbox::Inbox;
+pub use phase::Phase;
 pub use settings::Settings;
+pub use step::StepTx;
 pub use store::PostgresStore;

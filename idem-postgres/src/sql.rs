@@ -25,6 +25,7 @@ pub(crate) struct Sql {
     pub(crate) sweep: SqlStr,
     pub(crate) stuck: SqlStr,
     pub(crate) find: SqlStr,
+    pub(crate) fence: SqlStr,
 }
 
 impl Sql {
@@ -49,11 +50,12 @@ impl Sql {
             sweep: sql(SWEEP),
             stuck: sql(STUCK),
             find: sql(FIND),
+            fence: sql(FENCE),
         }
     }
 
     /// Each with its name.
-    pub(crate) fn each(&self) -> [(&'static str, &str); 13] {
+    pub(crate) fn each(&self) -> [(&'static str, &str); 14] {
         [
             ("claim", self.claim.as_str()),
             ("look", self.look.as_str()),
@@ -68,6 +70,7 @@ impl Sql {
             ("sweep", self.sweep.as_str()),
             ("stuck", self.stuck.as_str()),
             ("find", self.find.as_str()),
+            ("fence", self.fence.as_str()),
         ]
     }
 }
@@ -252,6 +255,31 @@ SELECT 'written' AS verdict FROM u
 UNION ALL
 SELECT CASE WHEN k.status = 'in_progress' AND k.rerun_until <> 'infinity' THEN 'open' ELSE k.status END FROM {table} k
 WHERE k.scope = $1 AND k.key = $2 AND k.operation = $3 AND k.token = $4 AND NOT EXISTS (SELECT FROM u)";
+
+/// The first statement of a transaction in which the operation comes on or ends.
+///
+/// It holds the row under the fence to the end of the transaction: whoever would take the key over waits for that, and a
+/// transaction of an owner that was left behind finds no row and is rolled back before it has written anything. It is a lock
+/// and no write, since another claim's insert would wait for a write, and finds this row at once.
+///
+/// An owner that is paused in the middle holds the row no longer than its lease: the server then ends the transaction. What
+/// it did to `lock_timeout` for its own wait is undone, for the statements that follow.
+///
+/// At another isolation level than READ COMMITTED a row may look as it did before this transaction waited for it; then nothing
+/// is locked.
+const FENCE: &str = "
+WITH t AS MATERIALIZED (
+  SELECT current_setting('transaction_isolation') AS isolation, current_setting('lock_timeout') AS before,
+    set_config('lock_timeout', $5, true) AS lock_timeout),
+l AS MATERIALIZED (
+  SELECT k.lease_until FROM {table} k, t
+  WHERE k.scope = $1 AND k.key = $2 AND k.operation = $3 AND k.token = $4 AND k.status = 'in_progress'
+    AND t.isolation = 'read committed' AND t.lock_timeout IS NOT NULL FOR NO KEY UPDATE OF k)
+SELECT t.isolation = 'read committed' AS read_committed, l.lease_until IS NOT NULL AS held,
+  set_config('lock_timeout', t.before, true) AS lock_timeout,
+  CASE WHEN l.lease_until IS NOT NULL THEN set_config('idle_in_transaction_session_timeout',
+    GREATEST(1, ceil(extract(epoch FROM l.lease_until - clock_timestamp()) * 1000))::bigint::text, true) END AS idle_timeout
+FROM t LEFT JOIN l ON true";
 
 /// Settles what is in doubt, if operation, version and doubt are on the locked row as they were seen.
 ///

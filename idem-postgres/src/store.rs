@@ -144,13 +144,39 @@ impl PostgresStore {
 }
 
 /// Binds what every fenced write shows, `$1` to `$4`, and the lock timeout, `$5`.
-fn fenced<'q>(query: Bound<'q>, claim: &Claim, lock_timeout: &str) -> Bound<'q> {
+pub(crate) fn fenced<'q>(query: Bound<'q>, claim: &Claim, lock_timeout: &str) -> Bound<'q> {
     query
         .bind(claim.id().scope().as_str().to_owned())
         .bind(claim.id().key().as_str().to_owned())
         .bind(Uuid::from_bytes(claim.fence().operation.to_bytes()))
         .bind(bigint(claim.fence().token))
         .bind(lock_timeout.to_owned())
+}
+
+/// Binds what a checkpoint writes, `$6` to `$10`.
+pub(crate) fn checkpointed<'q>(query: Bound<'q>, point: &RecoveryPoint, rerun: Rerun) -> Bound<'q> {
+    let (name, window) = match rerun {
+        Rerun::Always => ("always", Duration::ZERO),
+        Rerun::Until(window) => ("until", window),
+        Rerun::Never => ("never", Duration::ZERO),
+        Rerun::Again => ("again", Duration::ZERO),
+        Rerun::Keep => ("keep", Duration::ZERO),
+    };
+    query
+        .bind(bigint(point.checkpoint()))
+        .bind(point.name().to_owned())
+        .bind(point.data().to_vec())
+        .bind(name)
+        .bind(micros(window))
+}
+
+/// Binds what an end with an answer writes, `$6` to `$9`.
+pub(crate) fn completed<'q>(query: Bound<'q>, response: &StoredResponse, retention: Duration) -> Bound<'q> {
+    query
+        .bind(i16::try_from(response.status()).unwrap_or(i16::MAX))
+        .bind(response.encode_headers().to_vec())
+        .bind(response.body().to_vec())
+        .bind(micros(retention))
 }
 
 #[async_trait]
@@ -166,22 +192,12 @@ impl KeyStore for PostgresStore {
     }
 
     async fn checkpoint(&self, claim: &Claim, point: &RecoveryPoint, rerun: Rerun) -> Result<(), StoreError> {
-        let (name, window) = match rerun {
-            Rerun::Always => ("always", Duration::ZERO),
-            Rerun::Until(window) => ("until", window),
-            Rerun::Never => ("never", Duration::ZERO),
-            Rerun::Again => ("again", Duration::ZERO),
-            Rerun::Keep => ("keep", Duration::ZERO),
-        };
-        check_span("checkpoint", "window", window)?;
+        if let Rerun::Until(window) = rerun {
+            check_span("checkpoint", "window", window)?;
+        }
         let wait = self.settings.lock_timeout_for(None);
         self.write("checkpoint", &self.sql.checkpoint, |query| {
-            fenced(query, claim, &wait)
-                .bind(bigint(point.checkpoint()))
-                .bind(point.name().to_owned())
-                .bind(point.data().to_vec())
-                .bind(name)
-                .bind(micros(window))
+            checkpointed(fenced(query, claim, &wait), point, rerun)
         })
         .await
     }
@@ -193,13 +209,9 @@ impl KeyStore for PostgresStore {
         retention: Duration,
     ) -> Result<(), StoreError> {
         check_span("complete", "retention", retention)?;
-        let (wait, headers) = (self.settings.lock_timeout_for(None), response.encode_headers());
+        let wait = self.settings.lock_timeout_for(None);
         self.write("complete", &self.sql.complete, |query| {
-            fenced(query, claim, &wait)
-                .bind(i16::try_from(response.status()).unwrap_or(i16::MAX))
-                .bind(headers.to_vec())
-                .bind(response.body().to_vec())
-                .bind(micros(retention))
+            completed(fenced(query, claim, &wait), response, retention)
         })
         .await
     }
