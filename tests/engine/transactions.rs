@@ -46,7 +46,7 @@ impl Fate {
         matches!(self, Self::Committed | Self::Hidden)
     }
 
-    fn told(self) -> std::result::Result<(), StoreError> {
+    fn told(self) -> Result<(), StoreError> {
         let kind = match self {
             Self::Committed => return Ok(()),
             Self::Hidden | Self::Vanished => StoreErrorKind::Unknown,
@@ -63,7 +63,7 @@ async fn end(
     store: MemoryStore,
     fate: Fate,
     body: &'static str,
-) -> std::result::Result<Completed, Error> {
+) -> Result<Completed, Error> {
     let claim = Arc::clone(tx.claim());
     let commit = move |kept: StoredResponse| async move {
         if fate.happens() {
@@ -92,7 +92,7 @@ async fn step(
     name: &str,
     done: &AtomicUsize,
     fate: Fate,
-) -> std::result::Result<usize, Error> {
+) -> Result<usize, Error> {
     let step = match op.join_step::<usize>(name).await? {
         Step::Recorded(count) => return Ok(count),
         Step::Begun(step) => step,
@@ -111,7 +111,7 @@ async fn step(
     step.checkpoint(count, commit).await
 }
 
-fn kind(result: &std::result::Result<Completed, Error>) -> Option<ErrorKind> {
+fn kind(result: &Result<Completed, Error>) -> Option<ErrorKind> {
     result.as_ref().err().map(Error::kind)
 }
 
