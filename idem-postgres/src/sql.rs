@@ -274,12 +274,13 @@ WITH t AS MATERIALIZED (
 l AS MATERIALIZED (
   SELECT k.lease_until FROM {table} k, t
   WHERE k.scope = $1 AND k.key = $2 AND k.operation = $3 AND k.token = $4 AND k.status = 'in_progress'
-    AND t.isolation = 'read committed' AND t.lock_timeout IS NOT NULL FOR NO KEY UPDATE OF k)
-SELECT t.isolation = 'read committed' AS read_committed, l.lease_until IS NOT NULL AS held,
+    AND t.isolation = 'read committed' AND t.lock_timeout IS NOT NULL FOR NO KEY UPDATE OF k),
+h AS MATERIALIZED (SELECT max(lease_until) AS lease_until FROM l)
+SELECT t.isolation = 'read committed' AS read_committed, h.lease_until IS NOT NULL AS held,
   set_config('lock_timeout', t.before, true) AS lock_timeout,
-  CASE WHEN l.lease_until IS NOT NULL THEN set_config('idle_in_transaction_session_timeout',
-    GREATEST(1, ceil(extract(epoch FROM l.lease_until - clock_timestamp()) * 1000))::bigint::text, true) END AS idle_timeout
-FROM t LEFT JOIN l ON true";
+  CASE WHEN h.lease_until IS NOT NULL THEN set_config('idle_in_transaction_session_timeout',
+    GREATEST(1, ceil(extract(epoch FROM h.lease_until - clock_timestamp()) * 1000))::bigint::text, true) END AS idle_timeout
+FROM t, h";
 
 /// Settles what is in doubt, if operation, version and doubt are on the locked row as they were seen.
 ///

@@ -2,6 +2,7 @@
 
 mod damaged;
 mod drops;
+mod fences;
 mod impossible;
 mod locks;
 mod overtaken;

@@ -68,6 +68,7 @@ impl Sql {
             "sweep" => &mut self.sweep,
             "stuck" => &mut self.stuck,
             "find" => &mut self.find,
+            "fence" => &mut self.fence,
             _ => panic!("no statement {name}"),
         }
     }

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 
 use super::{
     damaged::{Tabled, with},
-    impossible, locks, overtaken,
+    fences, impossible, locks, overtaken,
     split::Damage,
     sweeps,
 };
@@ -40,6 +40,13 @@ macro_rules! of_our_own {
 }
 
 of_our_own! {
+    fences {
+        p19_a_fence_above_read_committed_waits_for_nobody_and_holds_nothing
+        s08_a_fence_holds_its_own_record_only
+        s08_a_fence_keeps_others_from_taking_over
+        s08_a_fence_of_an_owner_that_was_left_behind_holds_nothing
+        s21_a_fence_bounds_an_idle_owner_by_its_lease
+    }
     locks {
         f06_a_mark_that_waited_past_its_time_is_too_late
         f06_a_renewal_counts_its_lease_from_the_end_of_the_wait
