@@ -180,7 +180,7 @@ fn answered<T>(
     };
     Err(match failure {
         Failure::Is(StoreErrorKind::Unknown, error) => Failure::Is(StoreErrorKind::Unavailable, error),
-        other => other,
+        other @ (Failure::Again(_) | Failure::Outdated(_) | Failure::Locked(_) | Failure::Is(..)) => other,
     }
     .into_error(operation))
 }

@@ -11,12 +11,21 @@ use crate::{
 
 /// What a caller is told of a run that committed no answer depends on these.
 struct Judged {
-    /// A call, or the answer, was refused.
-    refused: bool,
-    /// The transaction that was to end the operation was rolled back.
-    rolled_back: bool,
-    in_doubt: bool,
+    why: Why,
     recorded: bool,
+}
+
+/// Why nothing was committed, the strongest reason first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// An effect is open.
+    InDoubt,
+    /// A call, or the answer, was refused.
+    Refused,
+    /// The transaction that was to end the operation was rolled back.
+    RolledBack,
+    /// The work said that it may be tried again, or nothing.
+    Unended,
 }
 
 /// Ends a run whose work is over, and says what its caller is told.
@@ -106,45 +115,45 @@ fn put_on_its_way<E>(run: &Run, returned: &Returned<E>) -> Option<Judged> {
         | Ledger::Unsettled
         | Ledger::Corrupt => {}
     }
-    let in_doubt = !standing.opaque && standing.open.is_some();
-    Some(Judged { refused, rolled_back, in_doubt, recorded: standing.recorded })
+    let why = match standing.open {
+        Some(_) if !standing.opaque => Why::InDoubt,
+        Some(_) | None if refused => Why::Refused,
+        Some(_) | None if rolled_back => Why::RolledBack,
+        Some(_) | None => Why::Unended,
+    };
+    Some(Judged { why, recorded: standing.recorded })
 }
 
 /// What the caller of a run is told that was released, handed on or left.
 fn unended<E>(judged: &Judged, returned: Returned<E>) -> Result<Answer, RunError<E>> {
     let told = |kind, message: &'static str| Err(Error::new(kind, message).into());
-    match returned {
-        Returned::Failed(error) => Err(RunError::Work(error)),
-        Returned::Aborted if !judged.in_doubt && judged.recorded => told(
+    let undone = "the transaction that was to end the operation was rolled back";
+    match (returned, judged.why) {
+        (Returned::Failed(error), _) => Err(RunError::Work(error)),
+        (_, Why::InDoubt) => told(
+            ErrorKind::EffectUnknown,
+            "an effect may have been done, and the work ended nothing; retry with the same key",
+        ),
+        (Returned::Aborted, _) if judged.recorded => told(
             ErrorKind::Unknown,
             "the engine stopped this run, of which something is recorded; retry with the same key",
         ),
-        Returned::Aborted if !judged.in_doubt => {
+        (Returned::Aborted, _) => {
             told(ErrorKind::Unavailable, "the engine stopped this run; retry with the same key")
         }
-        Returned::Aborted
-        | Returned::Panicked
-        | Returned::Answered(_)
-        | Returned::NotKept(_)
-        | Returned::Ended
-            if judged.in_doubt =>
-        {
-            told(
-                ErrorKind::EffectUnknown,
-                "an effect may have been done, and the work ended nothing; retry with the same key",
-            )
-        }
-        Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended if judged.refused => {
+        (Returned::Panicked, _) => Err(RunError::Panicked),
+        (Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended, Why::Refused) => {
             told(ErrorKind::Invalid, "the work made a call, or gave an answer, that was refused")
         }
-        Returned::Answered(answer) if judged.rolled_back && !is_try_again(answer.status()) => {
-            told(ErrorKind::RolledBack, "the transaction that was to end the operation was rolled back")
+        (Returned::Answered(answer), Why::RolledBack) if !is_try_again(answer.status()) => {
+            told(ErrorKind::RolledBack, undone)
         }
-        Returned::NotKept(status) if judged.rolled_back && !is_try_again(status) => {
-            told(ErrorKind::RolledBack, "the transaction that was to end the operation was rolled back")
+        (Returned::NotKept(status), Why::RolledBack) if !is_try_again(status) => {
+            told(ErrorKind::RolledBack, undone)
         }
-        Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended => Ok(Answer::Released),
-        Returned::Panicked | Returned::Aborted => Err(RunError::Panicked),
+        (Returned::Answered(_) | Returned::NotKept(_) | Returned::Ended, Why::RolledBack | Why::Unended) => {
+            Ok(Answer::Released)
+        }
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) struct Task {
 }
 
 /// A claim that was answered: run, or tell the caller.
+#[expect(clippy::large_enum_variant, reason = "made once a run, and taken apart at once")]
 enum Claimed {
     Mine(ClaimRequest, Claim, Instant, Permit),
     Answer(Answer),

@@ -60,13 +60,15 @@ impl Run {
 
     /// The transaction that was to end the operation, or a step of it, came to nothing before its commit was sent.
     pub(crate) fn failed_in_transaction(&self, error: StoreError, ends: bool) -> Error {
-        let lost = self.failed(&error);
+        let found = self.failed(&error);
         let mut ledger = self.ledger();
         if matches!(*ledger, Ledger::InTransaction | Ledger::Committing) {
-            *ledger = match lost {
-                Ledger::Lost | Ledger::Corrupt => lost,
-                _ if ends => Ledger::RolledBack,
-                _ => Ledger::Running,
+            *ledger = if matches!(found, Ledger::Lost | Ledger::Corrupt) {
+                found
+            } else if ends {
+                Ledger::RolledBack
+            } else {
+                Ledger::Running
             };
         }
         drop(ledger);
@@ -199,11 +201,9 @@ impl Run {
                 _,
             )) => Ok(Found::Lost),
             Err(error) => {
-                let ledger = match self.failed(&error) {
-                    Ledger::Corrupt => Ledger::Corrupt,
-                    _ => Ledger::Unsettled,
-                };
-                *self.ledger() = ledger;
+                let found = self.failed(&error);
+                let corrupt = matches!(found, Ledger::Corrupt);
+                *self.ledger() = if corrupt { found } else { Ledger::Unsettled };
                 self.stop_heartbeat().await;
                 Err(Error::new(ErrorKind::Unknown, "the transaction's commit could not be settled")
                     .with_source(error))

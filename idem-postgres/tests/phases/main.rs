@@ -1,11 +1,6 @@
 //! Transactions that carry an operation: what is there of them after every way in which they can go wrong.
 
-#![expect(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test's helpers fail like the test itself, and a race needs tasks"
-)]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test's helpers fail like the test itself")]
 
 mod commits;
 mod fences;
