@@ -11,8 +11,8 @@ use std::{
 };
 
 use idem::{
-    BoxError, Engine, Fingerprint, KeyId, MemoryStore, Operation, Policy, Scope, StoreErrorKind,
-    StoredResponse,
+    BoxError, COMPLETE_GRACE, Completer, Effect, Engine, Fingerprint, KeyId, MemoryStore, Operation, Policy,
+    Report, Scope, StoreErrorKind, StoredRequest, StoredResponse,
     conformance::{Call, Faulty},
 };
 
@@ -51,6 +51,8 @@ fn v04_logs_name_records_by_digest_and_hold_no_secret() {
         "panicked",
         "in doubt",
         "not done",
+        "took up what was abandoned",
+        "what was abandoned could not be finished",
     ] {
         assert!(log.contains(line), "no {line} in {log}");
     }
@@ -108,6 +110,21 @@ async fn decide_everything() -> Result<(), BoxError> {
         engine.run(id("key-secret-3")?, same(), &opaque, pay).await,
         Ok(idem::Answer::InDoubt { .. })
     ));
+
+    let broken = async |mut op: Operation| -> Result<StoredResponse, BoxError> {
+        let _: u64 = op.effect("drafted", Effect::natural(), async |_| Ok(1)).await?;
+        Err("planned by the test".into())
+    };
+    for route in ["charges", "refunds"] {
+        let asked = StoredRequest::new(route, "order-secret")?;
+        let prepared =
+            engine.prepare(id(&format!("{route}-secret"))?, same(), &resumable).store_request(asked);
+        assert!(prepared.run(broken).await.is_err());
+    }
+    clock.advance(COMPLETE_GRACE);
+    let completer =
+        Completer::new(store.clone(), engine).handle("charges", resumable, move |op, _| broken(op));
+    assert_eq!(completer.pass().await?, Report { settled: 0, unsettled: 1, left: 1 });
     idem::Sweeper::new(store).pass().await?;
     Ok(())
 }

@@ -29,11 +29,12 @@ pub struct Handler {
     work: Work,
 }
 
-type Work = Arc<dyn Fn(Operation, Bytes) -> Working + Send + Sync>;
+type Work = Arc<dyn Fn(Bytes) -> Result<Begin, BoxError> + Send + Sync>;
+type Begin = Box<dyn FnOnce(Operation) -> Working + Send>;
 type Working = Pin<Box<dyn Future<Output = Result<Ending, BoxError>> + Send>>;
 
 impl Handler {
-    /// Does what the route's own handler does, of the request that was stored.
+    /// Does what the route's own handler does, of the bytes that were stored.
     ///
     /// Under the route's own policy; only that a completer does not [`wait`](Policy::wait) for others.
     pub fn new<F, Fut, R, E>(policy: Policy, work: F) -> Self
@@ -43,11 +44,31 @@ impl Handler {
         R: Into<Ending>,
         E: Into<BoxError>,
     {
-        let work = move |operation, request| -> Working {
-            let working = work(operation, request);
-            Box::pin(async move { working.await.map(Into::into).map_err(Into::into) })
+        Self::decoding(policy, Ok, work)
+    }
+
+    /// As [`new`](Self::new), of what `decode` makes of those bytes.
+    ///
+    /// It is asked before the key is claimed. What it refuses is left as it was and tried again later: a request that a newer
+    /// process stored is one for a newer process.
+    pub fn decoding<T, D, F, Fut, R, E>(policy: Policy, decode: D, work: F) -> Self
+    where
+        T: Send + 'static,
+        D: Fn(Bytes) -> Result<T, BoxError> + Send + Sync + 'static,
+        F: Fn(Operation, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, E>> + Send + 'static,
+        R: Into<Ending>,
+        E: Into<BoxError>,
+    {
+        let work = Arc::new(work);
+        let begin = move |data| -> Result<Begin, BoxError> {
+            let (work, request) = (Arc::clone(&work), decode(data)?);
+            Ok(Box::new(move |operation| {
+                let working = work(operation, request);
+                Box::pin(async move { working.await.map(Into::into).map_err(Into::into) })
+            }))
         };
-        Self { policy: policy.wait(Duration::ZERO), keep: Arc::new(|_| true), work: Arc::new(work) }
+        Self { policy: policy.wait(Duration::ZERO), keep: Arc::new(|_| true), work: Arc::new(begin) }
     }
 
     /// Which headers of an answer are stored; default all.
@@ -255,13 +276,13 @@ impl Completer {
 
     /// Runs the handler under the record's own key. `Ok` is an answer that a late client gets.
     async fn carry_out(&self, record: &Record, handler: &Handler, request: Bytes) -> Result<(), BoxError> {
-        let (policy, work) = (&handler.policy, Arc::clone(&handler.work));
+        let (policy, work) = (&handler.policy, (handler.work)(request)?);
         let run = self
             .engine
             .prepare(record.id.clone(), Fingerprints::new(record.fingerprint), policy)
             .keep_headers(Arc::clone(&handler.keep))
             .only(record.operation)
-            .run(move |operation| work(operation, request));
+            .run(work);
         // A handler that hangs keeps its place in the engine, and not the pass with it.
         let within = policy.max_execution_span().saturating_add(policy.settle_span());
         match timeout(within, run).await {

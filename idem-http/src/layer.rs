@@ -8,8 +8,8 @@ use idem_core::{Engine, Fingerprints, Policy, Scope};
 use tower::Layer;
 
 use crate::{
-    Idempotency, MismatchStatus, Mode, header::KeyHeader, keep::keep_rule, replay::IDEMPOTENT_REPLAYED,
-    sameness::Sameness, service::Around, style::Style,
+    Idempotency, MismatchStatus, Mode, asked::Asked, header::KeyHeader, keep::keep_rule,
+    replay::IDEMPOTENT_REPLAYED, sameness::Sameness, service::Around, style::Style,
 };
 
 /// The largest request body that a keyed request may have, unless told otherwise: it is read before the claim.
@@ -82,6 +82,7 @@ pub(crate) struct Settings {
     pub(crate) kept_headers: Vec<HeaderName>,
     pub(crate) marker: HeaderName,
     pub(crate) style: Style,
+    pub(crate) asked: Asked,
 }
 
 impl IdempotencyLayer {
@@ -108,6 +109,7 @@ impl IdempotencyLayer {
             kept_headers: Vec::new(),
             marker: IDEMPOTENT_REPLAYED,
             style: Style::default(),
+            asked: Asked::default(),
         };
         Self { engine, settings: Arc::new(settings) }
     }
@@ -213,6 +215,33 @@ impl IdempotencyLayer {
     #[must_use]
     pub fn buffer_within(self, within: Duration) -> Self {
         self.set(|settings| settings.buffer_within = within)
+    }
+
+    /// Stores each request with its claim, so that a [`Completer`](idem_core::Completer) can finish what its client abandons;
+    /// default not. `route` is the name that the completer finds its handler by: see [`complete_with`](Self::complete_with).
+    ///
+    /// What is stored: the method, the path and query as the client sent them, the headers `Accept`, `Accept-Language`,
+    /// `Content-Encoding`, `Content-Language` and `Content-Type`, and the body. Kept until the answer is there; of a released
+    /// key as long as its record. The header that carried the key is not among them, since the operation knows it.
+    ///
+    /// A request above [`StoredRequest::MAX_DATA`](idem_core::StoredRequest::MAX_DATA) bytes in all runs as ever, and is
+    /// not stored: abandoned, it is only reported. A name that is none is a wiring fault: 500 and nothing runs.
+    #[must_use]
+    pub fn completable(self, route: impl Into<String>) -> Self {
+        self.set(|settings| settings.asked.route = Some(route.into()))
+    }
+
+    /// Stores one more header of the requests of a [`completable`](Self::completable) route, such as that of an API's version.
+    ///
+    /// `Authorization`, `Cookie` and all whose name sounds like a secret (`X-Api-Key`, `X-Session-Token` and the like) are
+    /// never stored, whatever is set here.
+    #[must_use]
+    pub fn complete_header(self, name: HeaderName) -> Self {
+        self.set(|settings| settings.asked.headers.push(name))
+    }
+
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
+        &self.settings
     }
 
     /// Stores and replays one more header. Those that belong to one exchange or one caller (`Set-Cookie`, `Date`, request

@@ -30,6 +30,11 @@
 //! never cached, without the replay marker. It is counted in `idem_rejections_total` by its `cause`; a wiring
 //! fault is logged as an error.
 //!
+//! # Without its client
+//!
+//! A route that is [`completable`](IdempotencyLayer::completable) stores its requests, and
+//! [`complete_with`](IdempotencyLayer::complete_with) gives a `Completer` what finishes those that are abandoned.
+//!
 //! # Where it belongs
 //!
 //! Authentication and rate limits further out, so that their 401, 403 and 429 are never stored and a replay is subject to
@@ -48,8 +53,10 @@
 //!
 //! Work runs in a task of the engine's own: application task-locals are not seen there, the current tracing span is.
 
+mod asked;
 mod body;
 mod buffer;
+mod complete;
 #[cfg(feature = "axum")]
 mod extract;
 mod header;

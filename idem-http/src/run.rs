@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::{HeaderName, Method, Request, Response, StatusCode, header, response::Parts};
 use http_body::Body;
 use idem_core::{
-    Answer, BoxError, Ending, Engine, Fingerprints, KeepHeaders, KeyId, Operation, RunError, StoredResponse,
+    Answer, BoxError, Ending, Engine, Fingerprints, KeepHeaders, KeyId, Operation, RunError, StoredRequest,
+    StoredResponse,
 };
 use tokio::sync::oneshot;
 use tower::Service;
@@ -29,7 +30,7 @@ enum Failed<E> {
 }
 
 /// What is looked at where an inner response becomes an ending.
-struct Judge {
+pub(crate) struct Judge {
     keep: KeepHeaders,
     marker: HeaderName,
     max_response: usize,
@@ -48,7 +49,7 @@ pub(crate) async fn run<S, B, C>(
     engine: &Engine,
     settings: &Settings,
     keep: &KeepHeaders,
-    (id, same): (KeyId, Fingerprints),
+    (id, same, asked): (KeyId, Fingerprints, Option<StoredRequest>),
     mut service: S,
     mut request: Request<B>,
 ) -> Result<Result<Response<ResponseBody<C>>, Rejection>, S::Error>
@@ -61,13 +62,7 @@ where
     C::Error: Into<BoxError>,
 {
     let (hand_over, handed_over) = oneshot::channel();
-    let judge = Judge {
-        keep: KeepHeaders::clone(keep),
-        marker: settings.marker.clone(),
-        max_response: settings.policy.max_response_bytes(),
-        within: settings.buffer_within,
-        is_head: request.method() == Method::HEAD,
-    };
+    let judge = Judge::of(settings, keep, request.method());
     let work = move |operation: Operation| async move {
         request.extensions_mut().insert(Slot::holding(operation));
         let response = service.call(request).await.map_err(Failed::Service)?;
@@ -76,7 +71,8 @@ where
         let _ = hand_over.send(response);
         ending.ok_or(Failed::Rejected)
     };
-    let answer = engine.run_keeping(id, same, &settings.policy, KeepHeaders::clone(keep), work).await;
+    let prepared = engine.prepare(id, same, &settings.policy).keep_headers(KeepHeaders::clone(keep));
+    let answer = prepared.store_request(asked).run(work).await;
     let inner = handed_over.await.ok();
     Ok(match answer {
         Ok(Answer::Executed(stored)) => {
@@ -109,8 +105,19 @@ fn answer_of_its_own<C>(
 }
 
 impl Judge {
+    /// As a layer with these settings judges.
+    pub(crate) fn of(settings: &Settings, keep: &KeepHeaders, method: &Method) -> Self {
+        Self {
+            keep: KeepHeaders::clone(keep),
+            marker: settings.marker.clone(),
+            max_response: settings.policy.max_response_bytes(),
+            within: settings.buffer_within,
+            is_head: *method == Method::HEAD,
+        }
+    }
+
     /// What the engine is told of an inner response, nothing if it is a rejection; and the response, still whole.
-    async fn ending<C>(&self, response: Response<C>) -> (Option<Ending>, Response<ResponseBody<C>>)
+    pub(crate) async fn ending<C>(&self, response: Response<C>) -> (Option<Ending>, Response<ResponseBody<C>>)
     where
         C: Body<Data = Bytes> + Unpin,
         C::Error: Into<BoxError>,

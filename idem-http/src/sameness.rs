@@ -49,7 +49,7 @@ impl fmt::Debug for Sameness {
 }
 
 /// The URI as the client sent it: inside axum's `nest`, `/v1/charges` and `/v2/charges` both show as `/charges`.
-fn original_uri(parts: &Parts) -> &Uri {
+pub(crate) fn original_uri(parts: &Parts) -> &Uri {
     #[cfg(feature = "axum")]
     if let Some(axum::extract::OriginalUri(uri)) = parts.extensions.get() {
         return uri;

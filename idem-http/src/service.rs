@@ -121,8 +121,14 @@ impl Around {
         let answer = match read_request(body, self.settings.max_request).await {
             Ok(bytes) => {
                 let same = self.settings.same.of(&parts, &bytes);
-                let request = Request::from_parts(parts, B::from(bytes));
-                run(&self.engine, &self.settings, &self.keep, (id, same), service, request).await?
+                match self.settings.asked.of(&parts, &bytes) {
+                    Ok(asked) => {
+                        let keyed = (id, same, asked);
+                        let request = Request::from_parts(parts, B::from(bytes));
+                        run(&self.engine, &self.settings, &self.keep, keyed, service, request).await?
+                    }
+                    Err(nameless) => Err(Rejection::of(&nameless.into())),
+                }
             }
             Err(rejection) => Err(rejection),
         };

@@ -50,8 +50,8 @@ impl<'e> Prepared<'e> {
     /// Stores what is asked for with the claim, so that a [`Completer`](crate::Completer) can finish what is abandoned.
     ///
     /// It is stored where this run's claim begins an operation; one that is resumed keeps what its first claim stored.
-    pub fn store_request(mut self, request: StoredRequest) -> Self {
-        self.request = Some(request);
+    pub fn store_request(mut self, request: impl Into<Option<StoredRequest>>) -> Self {
+        self.request = request.into();
         self
     }
 

@@ -10,6 +10,7 @@
 mod answers;
 mod bench;
 mod bodies;
+mod completing;
 mod effects;
 mod hangup;
 mod keys;

@@ -7,6 +7,7 @@
     reason = "a test's helpers fail like the test itself, and a race needs tasks"
 )]
 
+mod completing;
 mod crashes;
 mod doubts;
 mod dropped;
