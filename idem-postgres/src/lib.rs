@@ -24,9 +24,12 @@ mod check;
 mod claim;
 mod error;
 mod inbox;
+#[cfg(feature = "jetstream")]
+mod jetstream;
 mod maintain;
 mod migrate;
 mod phase;
+mod publisher;
 mod row;
 mod settings;
 mod sql;
@@ -36,7 +39,10 @@ mod transaction;
 
 pub use check::{Checked, Warning};
 pub use inbox::Inbox;
+#[cfg(feature = "jetstream")]
+pub use jetstream::JetStream;
 pub use phase::Phase;
+pub use publisher::{MessageId, Outgoing, Publisher};
 pub use settings::Settings;
 pub use step::StepTx;
 pub use store::PostgresStore;
