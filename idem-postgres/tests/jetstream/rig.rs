@@ -7,6 +7,7 @@ use async_nats::jetstream::{
     consumer::{AckPolicy, PullConsumer, pull},
     stream::{Config, Stream},
 };
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use idem_postgres::{JetStream, MessageId, Outgoing, PostgresStore, Publisher as _};
 use idem_test_support::{Database, Nats, postgres};
@@ -88,12 +89,19 @@ impl Rig {
     }
 }
 
-pub(crate) fn id() -> MessageId {
-    MessageId::from(Uuid::new_v4())
+/// A message with these headers.
+pub(crate) fn outgoing(
+    topic: &str,
+    content_type: &str,
+    payload: impl Into<Bytes>,
+    headers: &[(&str, &'static [u8])],
+) -> Outgoing {
+    let message = Outgoing::new(MessageId::from(Uuid::new_v4()), topic, content_type, payload);
+    headers.iter().fold(message, |message, (name, value)| message.header(*name, *value))
 }
 
 pub(crate) fn message(topic: &str) -> Outgoing {
-    Outgoing::new(id(), topic, "application/json", "{}")
+    outgoing(topic, "application/json", "{}", &[])
 }
 
 /// The id that the message carries.
