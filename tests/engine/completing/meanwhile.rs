@@ -5,6 +5,7 @@ use std::future::pending;
 use tokio::{
     sync::{Barrier, Notify},
     task::JoinSet,
+    time::Instant,
 };
 
 use super::*;
@@ -130,4 +131,24 @@ async fn l03_a_handler_that_hangs_holds_up_nobody_else() {
         }
     });
     assert_eq!(pass(&completer.at_once(1)).await, Report { settled: 1, unsettled: 1, left: 0 });
+}
+
+/// A route's clients may wait for each other; a completer has other work.
+#[tokio::test(start_paused = true)]
+async fn t18_nobody_is_waited_for() {
+    let rig = Rig::new();
+    abandoned(&rig, 2).await;
+    let meanwhile = rig.clone();
+    let patient = resumable().wait(Duration::from_mins(5));
+    let completer =
+        Completer::new(rig.store.clone(), rig.other()).handle("charges", patient, move |op, _| {
+            let rig = meanwhile.clone();
+            async move {
+                drop(claimed(&rig, key(1), None).await);
+                pay(op).await
+            }
+        });
+    let began = Instant::now();
+    assert_eq!(pass(&completer.at_once(1)).await, Report { settled: 1, unsettled: 1, left: 0 });
+    assert_eq!(began.elapsed(), Duration::ZERO);
 }
