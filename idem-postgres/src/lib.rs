@@ -27,7 +27,9 @@ mod inbox;
 #[cfg(feature = "jetstream")]
 mod jetstream;
 mod maintain;
+mod message;
 mod migrate;
+mod outbox;
 mod phase;
 mod publisher;
 mod row;
@@ -41,8 +43,10 @@ pub use check::{Checked, Warning};
 pub use inbox::Inbox;
 #[cfg(feature = "jetstream")]
 pub use jetstream::JetStream;
+pub use message::{MAX_MESSAGE, Message, MessageId};
+pub use outbox::Outbox;
 pub use phase::Phase;
-pub use publisher::{MessageId, Outgoing, Publisher};
+pub use publisher::{Outgoing, Publisher};
 pub use settings::Settings;
 pub use step::StepTx;
 pub use store::PostgresStore;

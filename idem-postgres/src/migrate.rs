@@ -12,10 +12,11 @@ use crate::{
 };
 
 /// The migrations in order; number `n` is at `n - 1`. One that was released is never changed.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../migrations/0001_keys.sql"),
     include_str!("../migrations/0002_request.sql"),
     include_str!("../migrations/0003_inbox.sql"),
+    include_str!("../migrations/0004_outbox.sql"),
 ];
 
 /// The schema's version that this code needs.
@@ -84,7 +85,8 @@ async fn migrate(connection: &mut PgConnection, settings: &Settings) -> Result<(
         let sql = migration
             .replace("{table}", &settings.qualified())
             .replace("{index}", &index)
-            .replace("{inbox}", &settings.beside("inbox"));
+            .replace("{inbox}", &settings.beside("inbox"))
+            .replace("{outbox}", &settings.beside("outbox"));
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await.map_err(failed)?;
         let note = format!("INSERT INTO {log} (version) VALUES ({})", number + 1);
         sqlx::raw_sql(AssertSqlSafe(note)).execute(&mut *transaction).await.map_err(failed)?;

@@ -10,6 +10,7 @@ use idem_core::{Completed, Error, Operation, StoredResponse, transaction::InTran
 use sqlx::{Postgres, Transaction, postgres::PgConnection};
 
 use crate::{
+    message::{Message, MessageId, Numbered},
     store::{PostgresStore, completed, fenced},
     transaction::Open,
 };
@@ -50,6 +51,14 @@ pub struct Phase {
     // Before the operation: its rollback is on its way when the run goes on.
     open: Open,
     operation: InTransaction,
+    messages: Numbered,
+}
+
+impl Phase {
+    fn of(store: &PostgresStore, open: Open, operation: InTransaction) -> Self {
+        let messages = Numbered::of(operation.claim().fence().operation, "");
+        Self { store: store.clone(), open, operation, messages }
+    }
 }
 
 impl PostgresStore {
@@ -68,7 +77,7 @@ impl PostgresStore {
     pub async fn begin(&self, operation: Operation) -> Result<Phase, Error> {
         let operation = operation.join_transaction().await?;
         match Open::begin(self, operation.claim()).await {
-            Ok(open) => Ok(Phase { store: self.clone(), open, operation }),
+            Ok(open) => Ok(Phase::of(self, open, operation)),
             Err(error) => Err(operation.failed(error)),
         }
     }
@@ -90,13 +99,41 @@ impl PostgresStore {
     ) -> Result<Phase, Error> {
         let operation = operation.join_transaction().await?;
         match Open::join(self, operation.claim(), transaction).await {
-            Ok(open) => Ok(Phase { store: self.clone(), open, operation }),
+            Ok(open) => Ok(Phase::of(self, open, operation)),
             Err(error) => Err(operation.failed(error)),
         }
     }
 }
 
 impl Phase {
+    /// Adds a message to the outbox, there if and only if the answer is; returns its id.
+    ///
+    /// The id is derived from the operation, the topic and the message's number among those of its topic: emitted in the same order,
+    /// a transaction that is done over gives the ids that it gave before.
+    ///
+    /// # Errors
+    /// `Unavailable` if the statement failed; the transaction can then only be rolled back.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have added it: roll back.
+    pub async fn emit(&mut self, message: Message) -> Result<MessageId, Error> {
+        self.messages.emit(&self.store.outbox, self.open.connection_mut(), message).await
+    }
+
+    /// Adds messages in the order given, in one statement.
+    ///
+    /// # Errors
+    /// As [`emit`](Self::emit).
+    ///
+    /// # Cancel safety
+    /// As [`emit`](Self::emit).
+    pub async fn emit_all(
+        &mut self,
+        messages: impl IntoIterator<Item = Message> + Send,
+    ) -> Result<Vec<MessageId>, Error> {
+        self.messages.emit_all(&self.store.outbox, self.open.connection_mut(), messages).await
+    }
+
     /// Writes the answer and commits; then it is what is sent, whatever comes after.
     ///
     /// A commit that was not answered is settled by claiming the key again with the same attempt, which waits for the
@@ -110,7 +147,7 @@ impl Phase {
     /// # Cancel safety
     /// Dropped after its first poll, the commit still goes on, and the engine waits for it.
     pub async fn complete(self, response: StoredResponse) -> Result<Completed, Error> {
-        let Self { store, open, operation } = self;
+        let Self { store, open, operation, messages: _ } = self;
         let (claim, retention) = (Arc::clone(operation.claim()), operation.retention());
         let commit = |kept: StoredResponse| async move {
             let wait = store.settings.lock_timeout_for(None);

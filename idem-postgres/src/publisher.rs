@@ -5,31 +5,8 @@ use std::fmt::{self, Debug};
 use async_trait::async_trait;
 use bytes::Bytes;
 use idem_core::BoxError;
-use uuid::Uuid;
 
-/// The id of a message, the same each time that it is published: what a consumer asks its inbox with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MessageId(Uuid);
-
-impl MessageId {
-    /// The id as a UUID.
-    pub fn as_uuid(&self) -> &Uuid {
-        &self.0
-    }
-}
-
-impl From<Uuid> for MessageId {
-    fn from(id: Uuid) -> Self {
-        Self(id)
-    }
-}
-
-/// Hyphenated, in lower case.
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
+use crate::message::MessageId;
 
 /// Hands messages to a broker.
 #[async_trait]
@@ -146,6 +123,8 @@ impl Debug for Outgoing {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[test]

@@ -15,6 +15,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use sqlx::postgres::PgConnection;
 
 use crate::{
+    message::{Message, MessageId, Numbered},
+    outbox::Outbox,
     store::{PostgresStore, checkpointed, fenced},
     transaction::Open,
 };
@@ -25,6 +27,36 @@ use crate::{
 /// recorded. Its isolation level is READ COMMITTED.
 pub struct StepTx {
     open: Open,
+    outbox: Outbox,
+    messages: Numbered,
+}
+
+impl StepTx {
+    /// Adds a message to the outbox, there if and only if the step is recorded; returns its id. As
+    /// [`Phase::emit`](crate::Phase::emit), with the step's name in the id.
+    ///
+    /// # Errors
+    /// As [`Phase::emit`](crate::Phase::emit).
+    ///
+    /// # Cancel safety
+    /// As [`Phase::emit`](crate::Phase::emit).
+    pub async fn emit(&mut self, message: Message) -> Result<MessageId, Error> {
+        self.messages.emit(&self.outbox, self.open.connection_mut(), message).await
+    }
+
+    /// Adds messages in the order given, in one statement.
+    ///
+    /// # Errors
+    /// As [`Phase::emit`](crate::Phase::emit).
+    ///
+    /// # Cancel safety
+    /// As [`Phase::emit`](crate::Phase::emit).
+    pub async fn emit_all(
+        &mut self,
+        messages: impl IntoIterator<Item = Message> + Send,
+    ) -> Result<Vec<MessageId>, Error> {
+        self.messages.emit_all(&self.outbox, self.open.connection_mut(), messages).await
+    }
 }
 
 impl PostgresStore {
@@ -89,7 +121,10 @@ impl PostgresStore {
             Step::Begun(step) => step,
         };
         let mut tx = match Open::begin(self, step.claim()).await {
-            Ok(open) => StepTx { open },
+            Ok(open) => {
+                let messages = Numbered::of(step.claim().fence().operation, &name);
+                StepTx { open, outbox: self.outbox(), messages }
+            }
             Err(error) => return Err(step.failed(error)),
         };
         match work(&mut tx).await {

@@ -23,6 +23,7 @@ use crate::{
     claim,
     error::connecting,
     inbox::Inbox,
+    outbox::Outbox,
     row::{Columns, bigint, micros},
     settings::Settings,
     sql::Sql,
@@ -42,6 +43,7 @@ pub struct PostgresStore {
     pub(crate) settings: Settings,
     pub(crate) sql: Arc<Sql>,
     pub(crate) inbox: Inbox,
+    pub(crate) outbox: Outbox,
     /// Which of its tables a sweep begins with.
     pub(crate) turn: Arc<AtomicUsize>,
 }
@@ -55,8 +57,8 @@ impl PostgresStore {
     /// A store over a pool of yours.
     pub fn with(pool: PgPool, settings: Settings) -> Self {
         let sql = Arc::new(Sql::of(&settings.qualified()));
-        let inbox = Inbox::of(&settings);
-        Self { pool, settings, sql, inbox, turn: Arc::default() }
+        let (inbox, outbox) = (Inbox::of(&settings), Outbox::of(&settings));
+        Self { pool, settings, sql, inbox, outbox, turn: Arc::default() }
     }
 
     /// A store with a pool of its own, of at most 32 connections. One that lay idle for a second is tested before it is
@@ -94,7 +96,7 @@ impl PostgresStore {
     /// The name and the text of every statement, for measuring and preparing them by hand. No stable interface.
     #[doc(hidden)]
     pub fn statements(&self) -> Vec<(&'static str, String)> {
-        let all = self.sql.each().into_iter().chain(self.inbox.statements());
+        let all = self.sql.each().into_iter().chain(self.inbox.statements()).chain(self.outbox.statements());
         all.map(|(name, text)| (name, text.to_owned())).collect()
     }
 

@@ -5,6 +5,7 @@
 mod commits;
 mod fences;
 mod given_up;
+mod messages;
 #[expect(dead_code, reason = "the other tests use the rest of it")]
 #[path = "../store/rig.rs"]
 mod rig;
