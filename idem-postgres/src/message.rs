@@ -124,7 +124,10 @@ fn bounded(content: StoredResponse) -> Result<StoredResponse, Invalid> {
 /// Shows where it goes and its size.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message").field("topic", &self.topic).field("bytes", &self.content.size()).finish()
+        f.debug_struct("Message")
+            .field("topic", &self.topic)
+            .field("bytes", &self.content.size())
+            .finish_non_exhaustive()
     }
 }
 
@@ -196,16 +199,14 @@ impl Numbered {
 
     /// The id of the next message of this topic.
     pub(crate) fn next(&mut self, topic: &str) -> MessageId {
-        let ordinal = match self.topics.iter_mut().find(|(there, _)| there == topic) {
-            Some((_, last)) => {
-                *last += 1;
-                *last
-            }
-            None => {
-                self.topics.push((topic.to_owned(), 0));
-                0
-            }
-        };
+        let known = self.topics.iter_mut().find(|(there, _)| there == topic);
+        let ordinal = known.map_or(0, |(_, next)| {
+            *next += 1;
+            *next
+        });
+        if ordinal == 0 {
+            self.topics.push((topic.to_owned(), 0));
+        }
         MessageId::of(self.operation, &self.step, topic, ordinal)
     }
 }
