@@ -82,6 +82,13 @@ pub mod linear;
     reason = "a walk is test code, and its own constants are valid"
 )]
 pub mod lockstep;
+#[expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "a case fails by panicking, whatever it met instead of the one answer it needs"
+)]
+pub mod parts;
 mod seed;
 mod step;
 mod suite;
