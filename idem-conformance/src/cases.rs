@@ -15,6 +15,7 @@ mod request;
 mod resolve;
 mod scene;
 mod sweep;
+mod wait;
 
 use crate::{Case, bench::Bench};
 
@@ -352,6 +353,13 @@ macro_rules! __every_case {
                 cancel_of_a_sweep "a sweep may be dropped at any await and sent again"
                 cancel_of_a_hundred_leaves_the_store_answering
                     "dropped calls use up no connection, lock or permit"
+            }
+            wait {
+                wait_leaves_the_owner_everything
+                    "duplicates that were told to wait, however many, hold nothing that the owner needs"
+                wait_ends_with_the_answer "a duplicate that asks again gets the answer once it is there"
+                wait_ends_with_a_takeover
+                    "of duplicates that ask again after the lease one takes over, and the others wait on"
             }
             admin {
                 admin_find_of_nothing_is_nothing "an unknown key has no record"

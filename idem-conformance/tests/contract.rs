@@ -8,7 +8,7 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../CONTRACT.md");
 const COMMAND: &str = "IDEM_WRITE_CONTRACT=1 cargo test -p idem-conformance --test contract";
 
 /// The groups in the order of the file, and what each is about. A group that is missing here fails the test.
-const GROUPS: [(&str, &str); 14] = [
+const GROUPS: [(&str, &str); 15] = [
     ("claim", "Taking a key"),
     ("lease", "Holding it for a while"),
     ("fence", "Late writes"),
@@ -22,6 +22,7 @@ const GROUPS: [(&str, &str); 14] = [
     ("sweep", "Forgetting"),
     ("ambiguity", "Lost requests, lost replies, late arrivals"),
     ("cancel", "Dropped calls"),
+    ("wait", "Asking again"),
     ("admin", "Looking at records"),
 ];
 

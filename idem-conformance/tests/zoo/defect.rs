@@ -18,7 +18,7 @@ macro_rules! defects {
                 }
             }
 
-            /// Whether it shows only in two calls at once, in one that is dropped, in a notice, or in points that differ by
+            /// Whether it shows only in two calls at once, in one that is dropped, in a crowd, in a notice, or in points that differ by
             /// their names alone: not in a walk.
             pub(crate) const fn escapes_a_walk(self) -> bool {
                 matches!(
@@ -41,13 +41,14 @@ macro_rules! defects {
                         | Self::SweepPicksThenDeletes
                         | Self::SweepCountsPicks
                         | Self::WedgedByDrop
+                        | Self::WaitersHoldConnections
                         | Self::NoticeDeletes
                 )
             }
 
             /// Whether two calls at once show it, whatever else they were to do.
             pub(crate) const fn shows_in_histories(self) -> bool {
-                self.escapes_a_walk() && !matches!(self, Self::WedgedByDrop | Self::NoticeDeletes | Self::CheckpointIgnoresName)
+                self.escapes_a_walk() && !matches!(self, Self::WedgedByDrop | Self::WaitersHoldConnections | Self::NoticeDeletes | Self::CheckpointIgnoresName)
             }
 
             /// The cases whose promise it breaks; each has to reject it.
@@ -92,16 +93,17 @@ defects! {
     ResolveWithoutCompare "checks the version, then decides whatever is there" [resolve_by_two_lets_one_decide]
     SweepPicksThenDeletes "picks expired records, then deletes what has those keys" [sweep_keeps_what_is_claimed_meanwhile]
     AnsweredBeforeWritten "answers before its write is there for others" [claim_is_visible_before_it_returns complete_is_visible_before_it_returns]
-    ReadsFromCopy "reads from a copy that lags by one write" [complete_ends_with_the_answer]
+    ReadsFromCopy "reads from a copy that lags by one write" [complete_ends_with_the_answer wait_ends_with_the_answer]
     DoneButUnavailable "says that it did not do what it did" [claim_first_takes_the_key claim_storm_is_answered]
     WedgedByDrop "keeps its lock when a call is dropped" [cancel_of_a_first_claim cancel_of_a_hundred_leaves_the_store_answering]
+    WaitersHoldConnections "keeps the connection of a duplicate that it told to wait" [wait_leaves_the_owner_everything]
 
     // Claims.
     ClaimClampsSpans "clamps a lease or retention that it cannot add" [claim_refuses_absurd_spans]
     LeaseBoundaryOpen "takes a lease for live at the very instant of its end" [lease_renewed_with_zero_is_handed_on]
     ExpiryBoundaryOpen "keeps a record at the very instant of its expiry" [complete_for_no_time_is_over_at_once]
     RerunBoundaryClosed "runs again at the very instant at which that time ends" [checkpoint_until_now_is_over_now]
-    NeverTakenOver "never takes a stale record over" [lease_over_is_taken_over]
+    NeverTakenOver "never takes a stale record over" [lease_over_is_taken_over wait_ends_with_a_takeover]
     TakenOverWhileLive "takes a live record over" [lease_live_is_not_taken_over claim_second_waits_for_the_lease]
     LeaseByTakersSpan "judges the owner's lease by the taker's span" [lease_of_the_taker_does_not_matter]
     LeaseByAppClock "judges leases by the caller's clock" [lease_over_is_taken_over]

@@ -58,6 +58,12 @@ impl ZooStore {
             }
             Some(Defect::ReadsFromCopy) => self.claim_on_copy(request),
             Some(Defect::WedgedByDrop) => self.claim_under_lock(request).await,
+            Some(Defect::WaitersHoldConnections) => {
+                let outcome = self.claim_in_one(request)?;
+                let waits = matches!(outcome, ClaimOutcome::InProgress { .. });
+                self.shared.waiting.fetch_add(usize::from(waits), Ordering::SeqCst);
+                Ok(outcome)
+            }
             Some(Defect::DoneButUnavailable) => match self.claim_in_one(request)? {
                 ClaimOutcome::Claimed(claim) if claim.origin() == Origin::New => {
                     Err(StoreError::new(StoreErrorKind::Unavailable, "claim"))

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -29,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) calls: Notify,
     /// The lock of [`Defect::WedgedByDrop`].
     pub(crate) busy: AtomicBool,
+    /// The connections of [`Defect::WaitersHoldConnections`].
+    pub(crate) waiting: AtomicUsize,
 }
 
 /// Rows by name, each with the row that it replaced.
@@ -51,6 +56,7 @@ impl Shared {
             rows: Mutex::default(),
             calls: Notify::new(),
             busy: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
         }
     }
 

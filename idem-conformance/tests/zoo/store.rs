@@ -1,14 +1,14 @@
 //! The store of the zoo: each call is one step by the rules under one lock, or what a switch makes of it.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use idem_core::{
     AttemptId, Claim, ClaimOutcome, ClaimRequest, Command, Decision, KeyId, KeyStore, Maintain, Record,
-    RecoveryPoint, Rerun, StoreError, StoredResponse, Stuck, Transition,
+    RecoveryPoint, Rerun, StoreError, StoreErrorKind, StoredResponse, Stuck, Transition,
 };
 
 use crate::{
@@ -16,6 +16,9 @@ use crate::{
     rows::{Shared, put},
     rules::Now,
 };
+
+/// How many connections the pool of [`Defect::WaitersHoldConnections`] has.
+const CONNECTIONS: usize = 32;
 
 /// One handle of the store; the handles of one store share its rows.
 #[derive(Debug)]
@@ -68,6 +71,9 @@ impl ZooStore {
     }
 
     async fn write(&self, id: &KeyId, command: Command<'_>, in_two: Defect) -> Result<(), StoreError> {
+        if self.shared.waiting.load(Ordering::SeqCst) >= CONNECTIONS {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "write"));
+        }
         let decide = |row: Option<&Record>, now| self.shared.rules.write(row, &command, now);
         if self.wrong(in_two) { self.step_in_two(id, decide).await } else { self.step(id, decide) }
     }
