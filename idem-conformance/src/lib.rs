@@ -85,7 +85,6 @@ pub mod lockstep;
 #[expect(
     clippy::expect_used,
     clippy::indexing_slicing,
-    clippy::wildcard_enum_match_arm,
     reason = "a case fails by panicking, whatever it met instead of the one answer it needs"
 )]
 pub mod parts;

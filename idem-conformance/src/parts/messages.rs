@@ -27,7 +27,7 @@ pub trait Messages: Harness {
     async fn relay_and_die(&self, sink: Sink);
 }
 
-/// What a relay publishes to.
+/// What a relay publishes to. It may block its thread for a while, so it is called where it may: with `spawn_blocking`.
 pub type Sink = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 
 /// For how long a message that was refused, or whose relay died, waits at most for the next try.
@@ -78,16 +78,16 @@ macro_rules! messages {
 /// What a sink has taken: payloads and ids.
 type Taken = Arc<Mutex<Vec<(String, String)>>>;
 
-/// A sink that takes what `takes` says, and the list of it.
-fn sink(takes: impl Fn(&str) -> bool + Send + Sync + 'static) -> (Sink, Taken) {
+/// A sink that takes what `accepts` says, and the list of it.
+fn sink(accepts: impl Fn(&str) -> bool + Send + Sync + 'static) -> (Sink, Taken) {
     let taken = Taken::default();
     let list = Arc::clone(&taken);
     let sink: Sink = Arc::new(move |payload, id| {
-        let takes = takes(payload);
-        if takes {
+        let accepted = accepts(payload);
+        if accepted {
             list.lock().unwrap_or_else(PoisonError::into_inner).push((payload.to_owned(), id.to_owned()));
         }
-        takes
+        accepted
     });
     (sink, taken)
 }
@@ -177,10 +177,7 @@ async fn message_committed_meanwhile_is_not_marked<H: Messages>(stage: &Stage<H>
         first.commit().await;
         drop(committed);
     };
-    let harness = Arc::clone(&stage.harness);
-    let relay = tokio::spawn(async move { harness.relay(sink).await });
-    late.await;
-    relay.await.expect("no panic");
+    tokio::join!(stage.harness.relay(sink), late);
     let mut all = payloads(&taken);
     all.extend(stage.relayed().await);
     all.sort_unstable();
@@ -236,11 +233,7 @@ async fn message_many_relays_share_the_work<H: Messages>(stage: &Stage<H>) {
     }
     open.commit().await;
     let (sink, taken) = sink(|_| true);
-    let relays = (0..4).map(|_| {
-        let (harness, sink) = (Arc::clone(&stage.harness), Arc::clone(&sink));
-        tokio::spawn(async move { harness.relay(sink).await })
-    });
-    join_all(relays).await.into_iter().for_each(|relay| relay.expect("no panic"));
+    join_all((0..4).map(|_| stage.harness.relay(Arc::clone(&sink)))).await;
     let taken = payloads(&taken);
     assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), MESSAGES, "each is published");
     assert_eq!(taken.len(), MESSAGES, "and none twice, where no relay lost its lease");

@@ -1,6 +1,6 @@
 //! A store with all the parts in memory passes their cases, and with each of its flaws fails the case that names it.
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod database;
 mod deliveries;

@@ -1,5 +1,7 @@
 //! An outbox and its relay.
 
+use std::sync::Arc;
+
 use idem_conformance::{
     async_trait,
     parts::messages::{Messages, Open, Sink},
@@ -96,7 +98,7 @@ impl Database {
         while let Some(row) = self.take(&refused).await {
             let tried = if self.has(Flaw::NewIdEachTry) { self.tables.lock().await.number() } else { 0 };
             let id = if tried > 0 { format!("{}-{tried}", row.id) } else { row.id.clone() };
-            let (sink, payload) = (sink.clone(), row.payload.clone());
+            let (sink, payload) = (Arc::clone(&sink), row.payload.clone());
             // As a broker would: somewhere else, and not at once.
             let takes = tokio::task::spawn_blocking(move || sink(&payload, &id)).await.expect("no panic");
             if dies {
