@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{
     call::Call,
-    inbox,
+    inbox, outbox,
     row::{Columns, bigint, micros},
     store::PostgresStore,
 };
@@ -19,17 +19,19 @@ use crate::{
 enum Swept {
     Keys,
     Inbox,
+    Outbox,
 }
 
 #[async_trait]
 impl Maintain for PostgresStore {
-    /// Beside records that have ended, also the markers that its [`Inbox`](crate::Inbox) no longer needs; `limit` is for all
+    /// Beside records that have ended, also the markers that its [`Inbox`](crate::Inbox) no longer needs and the published messages
+    /// of its [`Outbox`](crate::Outbox) that were kept long enough; `limit` is for all
     /// together.
     ///
     /// Each call begins with another table, so that a flood in one of them does not keep the others from being swept.
     async fn sweep(&self, limit: u32) -> Result<u64, StoreError> {
         let limit = u64::from(limit);
-        let mut tables = [Swept::Keys, Swept::Inbox];
+        let mut tables = [Swept::Keys, Swept::Inbox, Swept::Outbox];
         let first = self.turn.fetch_add(1, Ordering::Relaxed) % tables.len();
         tables.rotate_left(first);
         let mut swept = 0;
@@ -39,6 +41,7 @@ impl Maintain for PostgresStore {
                 swept += match table {
                     Swept::Keys => delete(self, &self.sql.sweep, left).await?,
                     Swept::Inbox => inbox::sweep(self, left).await?,
+                    Swept::Outbox => outbox::sweep(self, left).await?,
                 };
             }
         }

@@ -1,6 +1,7 @@
 //! Messages that leave exactly when what they tell of is committed.
 
-mod sql;
+mod operators;
+pub(crate) mod sql;
 
 use std::{fmt, sync::Arc};
 
@@ -10,6 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     error::after_sending,
+    maintain,
     message::{Message, MessageId, Numbered},
     settings::Settings,
     store::PostgresStore,
@@ -51,6 +53,8 @@ pub struct Outbox {
     pub(crate) sql: Arc<sql::Sql>,
     persistent: bool,
 }
+
+pub use operators::{Depth, Parked};
 
 impl Outbox {
     pub(crate) fn of(settings: &Settings) -> Self {
@@ -123,7 +127,7 @@ impl Outbox {
     }
 
     /// Its statements by name.
-    pub(crate) fn statements(&self) -> [(&'static str, &str); 1] {
+    pub(crate) fn statements(&self) -> [(&'static str, &str); 10] {
         self.sql.each()
     }
 }
@@ -133,6 +137,11 @@ impl PostgresStore {
     pub fn outbox(&self) -> Outbox {
         self.outbox.clone()
     }
+}
+
+/// Deletes at most `limit` published messages that outlived their retention.
+pub(crate) async fn sweep(store: &PostgresStore, limit: u64) -> Result<u64, StoreError> {
+    maintain::delete(store, &store.outbox.sql.sweep, limit).await
 }
 
 impl Numbered {

@@ -1,5 +1,7 @@
 //! Where messages go: what a broker's client has to do, and no more.
 
+mod memory;
+
 use std::fmt::{self, Debug};
 
 use async_trait::async_trait;
@@ -7,6 +9,8 @@ use bytes::Bytes;
 use idem_core::BoxError;
 
 use crate::message::MessageId;
+
+pub use memory::MemoryPublisher;
 
 /// Hands messages to a broker.
 #[async_trait]
