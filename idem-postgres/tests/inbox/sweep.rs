@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use idem_core::{Maintain, Sweeper};
-use idem_postgres::{PostgresStore, Settings};
+use idem_postgres::{Message, PostgresStore, Settings};
 use tokio::sync::Barrier;
 
 use crate::rig::{LEDGER, RETENTION, Rig, deliver, pool};
@@ -40,7 +40,18 @@ async fn g03_a_sweep_takes_what_has_ended_and_nothing_that_is_open_however_old()
     old_keys(&rig, "failed", "infinity", 4).await;
     expired_markers(&rig, 5).await;
     assert_eq!(rig.deliver("paid-1").await.ok(), Some(true));
+    let mut tx = rig.begin().await;
+    let messages = ["waiting", "parked"].map(|topic| Message::json(topic, &1).unwrap());
+    rig.store.outbox().add_all(&mut tx, messages).await.expect("they are added");
+    tx.commit().await.unwrap();
+    rig.sql(
+        "UPDATE idempotency_key_outbox SET created_at = created_at - interval '1 year', due_at = due_at - interval '1 year',
+         parked_at = CASE topic WHEN 'parked' THEN now() - interval '1 year' END",
+    )
+    .await;
     assert_eq!(Sweeper::new(rig.store.clone()).pass().await.ok(), Some(9));
+    let unpublished = "SELECT count(*) FROM idempotency_key_outbox WHERE published_at IS NULL";
+    assert_eq!(rig.count(unpublished).await, 2, "nobody has them but this table");
     assert_eq!(rig.count("SELECT count(*) FROM idempotency_key WHERE status = 'in_progress'").await, 5);
     let stuck = rig.store.stuck(10).await.unwrap();
     assert_eq!((stuck.len(), stuck.iter().filter(|it| it.in_doubt).count()), (5, 3));
