@@ -12,7 +12,7 @@ use sqlx::{AssertSqlSafe, PgPool, SqlSafeStr as _, SqlStr};
 
 use super::split::{Damage, damages};
 use crate::{
-    Inbox, PostgresStore, Settings,
+    Inbox, Outbox, PostgresStore, Settings,
     sql::{JUDGE, RECORD, Sql},
 };
 
@@ -104,8 +104,9 @@ impl Harness for Tabled {
         let create = format!("CREATE TABLE {table} (LIKE idempotency_key INCLUDING ALL)");
         sqlx::raw_sql(AssertSqlSafe(create)).execute(&pool).await.expect("a table");
         let mut store = open(pool, Settings::new().table(&table).expect("a name"));
-        // A sweep goes through the inbox too: they share one, that stays empty.
+        // A sweep goes through inbox and outbox too: they share one of each, that stays empty.
         store.inbox = Inbox::of(&Settings::new());
+        store.outbox = Outbox::of(&Settings::new());
         Self(store)
     }
 
