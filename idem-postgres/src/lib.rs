@@ -48,7 +48,7 @@ pub use message::{MAX_MESSAGE, Message, MessageId};
 pub use outbox::{Depth, Outbox, Parked};
 pub use phase::Phase;
 pub use publisher::{MemoryPublisher, Outgoing, Publisher};
-pub use relay::{Relay, Report};
+pub use relay::{Relay, Relayed};
 pub use settings::Settings;
 pub use step::StepTx;
 pub use store::PostgresStore;

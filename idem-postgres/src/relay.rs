@@ -77,7 +77,7 @@ pub struct Relay {
 /// What a pass came to, in messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Report {
+pub struct Relayed {
     /// Claimed.
     pub claimed: u64,
     /// Marked as published.
@@ -184,8 +184,8 @@ impl Relay {
     ///
     /// # Cancel safety
     /// What it had claimed when it was dropped comes again once the lease is over.
-    pub async fn pass(&self) -> Result<Report, StoreError> {
-        let mut report = Report::default();
+    pub async fn pass(&self) -> Result<Relayed, StoreError> {
+        let mut report = Relayed::default();
         for _ in 0..BATCHES {
             let batch = batch::publish(self).await?;
             report.add(batch);
@@ -219,7 +219,7 @@ impl Relay {
     }
 }
 
-impl Report {
+impl Relayed {
     fn add(&mut self, other: Self) {
         self.claimed += other.claimed;
         self.published += other.published;

@@ -6,7 +6,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use idem_core::StoreError;
 use tokio::time::{Instant, timeout};
 
-use super::{Relay, Report, claim::Claim, event};
+use super::{Relay, Relayed, claim::Claim, event};
 use crate::{MessageId, Outgoing};
 
 /// The most bytes that are kept of an error.
@@ -21,7 +21,7 @@ struct Outcomes {
 }
 
 /// Claims a batch, publishes it with nothing held, and marks what became of it.
-pub(super) async fn publish(relay: &Relay) -> Result<Report, StoreError> {
+pub(super) async fn publish(relay: &Relay) -> Result<Relayed, StoreError> {
     let mut claim = Claim::take(relay).await?;
     let claimed = claim.messages.len() as u64;
     let lanes = lanes(std::mem::take(&mut claim.messages));
@@ -43,7 +43,7 @@ pub(super) async fn publish(relay: &Relay) -> Result<Report, StoreError> {
     let (published, (failed, parked), given_back) = (marked?, failed?, given_back?);
     let tried = (outcomes.published.len() + outcomes.failed.len()) as u64;
     let lost = tried - published - failed;
-    let report = Report { claimed, published, failed, parked, given_back, lost };
+    let report = Relayed { claimed, published, failed, parked, given_back, lost };
     event::batch(report);
     Ok(report)
 }

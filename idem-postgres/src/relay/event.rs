@@ -3,10 +3,10 @@
 use metrics::{counter, gauge};
 use tracing::{debug, error, warn};
 
-use super::Report;
+use super::Relayed;
 use crate::{Depth, MessageId};
 
-pub(super) fn batch(report: Report) {
+pub(super) fn batch(report: Relayed) {
     counter!("idem_outbox_published_total").increment(report.published);
     counter!("idem_outbox_failed_total").increment(report.failed);
     counter!("idem_outbox_parked_total").increment(report.parked);
