@@ -17,6 +17,7 @@
 mod effects;
 mod http;
 mod operation;
+mod phases;
 mod store;
 
 use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
