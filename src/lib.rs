@@ -34,7 +34,7 @@
 //! |---|---|---|
 //! | | `idem-core` | the state machine, the [`KeyStore`] seam, the [`Engine`]; always there |
 //! | `memory` (default) | `idem-memory` | tests, examples, single processes that may forget |
-//! | `postgres` | `idem-postgres` | the record of truth |
+//! | `postgres` | `idem-postgres` | the record of truth; transactions that carry an operation, outbox, relay, inbox |
 //! | `jetstream` | `idem-postgres` | a publisher that sends its messages to NATS |
 //! | `http` | `idem-http` | the tower layer |
 //! | `axum` | `idem-http` | the extractor and answer types for axum 0.8 |

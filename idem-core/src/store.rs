@@ -80,8 +80,8 @@ pub trait KeyStore: Debug + Send + Sync + 'static {
 
     /// The claim ended in somebody's transaction: forget what you hold of it.
     ///
-    /// For ends that are part of a transaction of the caller's own, which the engine does not have yet. A notice that
-    /// promises nothing and delays no answer. A record of truth does nothing, a cache drops its hint, a
+    /// The engine says it once such a transaction has been committed ([`transaction`](crate::transaction)), in a task that
+    /// nobody waits for. It promises nothing and delays no answer. A record of truth does nothing, a cache drops its hint, a
     /// wrapper forwards.
     async fn ended(&self, claim: &Claim);
 }

@@ -5,6 +5,10 @@
 //! depends on session state, so a pooler in transaction mode may stand in between
 //! ([`Settings::unnamed_statements`]). Postgres 14 to 18.
 //!
+//! Around the keys is what has to be committed together with them. [`PostgresStore::begin`] opens the transaction that ends an
+//! operation, [`PostgresStore::step`] one in its middle; both hold the operation's record to their commit, and nothing of them is
+//! there without it. What they tell others goes into the [`Outbox`], a [`Relay`] publishes it, and a consumer's [`Inbox`] takes it once.
+//!
 //! ```no_run
 //! # async fn open() -> Result<(), Box<dyn std::error::Error>> {
 //! use idem_postgres::PostgresStore;
