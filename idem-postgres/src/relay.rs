@@ -5,7 +5,7 @@ mod claim;
 mod event;
 mod wake;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use idem_core::StoreError;
 use tokio::time::Instant;
@@ -185,12 +185,11 @@ impl Relay {
     /// # Cancel safety
     /// What it had claimed when it was dropped comes again once the lease is over.
     pub async fn pass(&self) -> Result<Relayed, StoreError> {
-        let mut report = Relayed::default();
+        let (mut report, mut stopped) = (Relayed::default(), BTreeSet::new());
         for _ in 0..BATCHES {
-            let batch = batch::publish(self).await?;
-            report.add(batch);
-            if batch.claimed == 0 {
-                break;
+            match batch::publish(self, &mut stopped).await? {
+                Some(batch) => report.add(batch),
+                None => break,
             }
         }
         Ok(report)

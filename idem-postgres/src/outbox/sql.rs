@@ -64,22 +64,24 @@ FROM unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::byt
 ORDER BY m.place
 ON CONFLICT (id) DO NOTHING";
 
-/// Claims at most `$3` messages that are due, for the span `$2`, under the token `$1`.
+/// Claims at most `$3` messages that are due, for the span `$2`, under the token `$1`, but none of the order keys `$5`.
 ///
 /// Atomic because what is picked is locked and judged on its newest version, and what others hold is passed over. There is no
 /// cursor: whatever is committed, however late and with whatever number, is due until it is marked.
 ///
-/// An ordered message is picked only where nothing earlier of its key waits for a later time, and kept only where everything
-/// earlier of its key that is not published was picked with it: a row that somebody else holds, or took since the snapshot,
-/// stands in the way of those behind it. What is parked stands in the way too, unless `$4`. `p` is materialized, since it locks.
+/// An ordered message is picked only where nothing earlier of its key comes due after it, so the first of a key is picked before
+/// those behind it, and is claimed. It is claimed only where everything earlier of its key that is not published was
+/// picked with it: a row that somebody else holds, or took since the snapshot, stands in the way. What was picked and not claimed is
+/// answered without its content, and its key is the caller's to leave out, so that it takes no room from others. What is
+/// parked stands in the way too, unless `$4`. `p` is materialized, since it locks.
 const CLAIM: &str = "
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now),
 p AS MATERIALIZED (
   SELECT m.id, m.order_key, m.seq FROM {outbox} m
   WHERE m.published_at IS NULL AND m.parked_at IS NULL AND m.due_at <= (SELECT now FROM t)
-    AND (m.order_key IS NULL OR NOT EXISTS (
+    AND (m.order_key IS NULL OR m.order_key <> ALL ($5::text[]) AND NOT EXISTS (
       SELECT FROM {outbox} e WHERE e.order_key = m.order_key AND e.seq < m.seq AND e.published_at IS NULL
-        AND CASE WHEN e.parked_at IS NULL THEN e.due_at > (SELECT now FROM t) ELSE NOT $4 END))
+        AND CASE WHEN e.parked_at IS NULL THEN e.due_at > m.due_at ELSE NOT $4 END))
   ORDER BY m.due_at, m.seq LIMIT $3 FOR UPDATE OF m SKIP LOCKED),
 f AS MATERIALIZED (
   SELECT p.id FROM p
@@ -90,8 +92,9 @@ u AS (
   UPDATE {outbox} m
   SET token = $1, tries = m.tries + 1, due_at = clock_timestamp() + $2 * interval '1 microsecond'
   FROM f WHERE m.id = f.id
-  RETURNING m.id, m.seq, m.topic, m.order_key, m.content_type, m.headers, m.payload, m.tries)
-SELECT * FROM u ORDER BY seq";
+  RETURNING m.id, m.topic, m.content_type, m.headers, m.payload, m.tries)
+SELECT p.id, p.order_key, u.id IS NOT NULL AS claimed, u.topic, u.content_type, u.headers, u.payload, u.tries
+FROM p LEFT JOIN u ON u.id = p.id ORDER BY p.seq";
 
 /// Marks exactly the messages `$2` as published, where the claim `$1` still has them, to be kept for the span `$3`.
 ///

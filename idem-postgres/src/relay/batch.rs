@@ -1,6 +1,10 @@
 //! One batch: claimed, published, marked.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    time::Duration,
+};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use idem_core::StoreError;
@@ -20,9 +24,18 @@ struct Outcomes {
     untried: Vec<MessageId>,
 }
 
-/// Claims a batch, publishes it with nothing held, and marks what became of it.
-pub(super) async fn publish(relay: &Relay) -> Result<Relayed, StoreError> {
-    let mut claim = Claim::take(relay).await?;
+/// Claims a batch, publishes it with nothing held, and marks what became of it; `None` if nothing is due.
+///
+/// Order keys that cannot go on yet are left out and noted: somebody holds a row of theirs.
+pub(super) async fn publish(
+    relay: &Relay,
+    stopped: &mut BTreeSet<String>,
+) -> Result<Option<Relayed>, StoreError> {
+    let mut claim = Claim::take(relay, stopped).await?;
+    if claim.messages.is_empty() && claim.stopped.is_empty() {
+        return Ok(None);
+    }
+    stopped.extend(claim.stopped.drain(..));
     let claimed = claim.messages.len() as u64;
     let lanes = lanes(std::mem::take(&mut claim.messages));
     let until = claim.until;
@@ -45,7 +58,7 @@ pub(super) async fn publish(relay: &Relay) -> Result<Relayed, StoreError> {
     let lost = tried - published - failed;
     let report = Relayed { claimed, published, failed, parked, given_back, lost };
     event::batch(report);
-    Ok(report)
+    Ok(Some(report))
 }
 
 /// Messages of one order key go one after the other, in their order; every other message goes by itself.

@@ -1,8 +1,10 @@
 //! A claimed batch, and the writes that show its token.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use idem_core::{StoreError, StoredResponse};
-use sqlx::{SqlStr, postgres::PgRow};
+use sqlx::SqlStr;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -26,18 +28,35 @@ pub(super) struct Claim<'r> {
     /// Counted from before the statement was sent, on this process' clock.
     pub(super) until: Instant,
     pub(super) messages: Vec<Outgoing>,
+    /// The order keys of which a message was found that cannot go yet.
+    pub(super) stopped: Vec<String>,
 }
 
 impl<'r> Claim<'r> {
-    pub(super) async fn take(relay: &'r Relay) -> Result<Self, StoreError> {
+    /// Takes none of the order keys `without`.
+    pub(super) async fn take(relay: &'r Relay, without: &BTreeSet<String>) -> Result<Self, StoreError> {
         let (token, until) = (Uuid::new_v4(), Instant::now() + relay.lease);
         let call = Call::start(&relay.store, OPERATION);
+        let without: Vec<_> = without.iter().cloned().collect();
         let bind = |query: Bound<'static>| {
-            query.bind(token).bind(micros(relay.lease)).bind(i64::from(relay.batch)).bind(relay.pass_over)
+            query
+                .bind(token)
+                .bind(micros(relay.lease))
+                .bind(i64::from(relay.batch))
+                .bind(relay.pass_over)
+                .bind(without.clone())
         };
         let rows = call.answer(&relay.store.outbox.sql.claim, bind).await?;
-        let messages = rows.iter().map(outgoing).collect::<Result<_, _>>()?;
-        Ok(Self { relay, token, until, messages })
+        let (mut messages, mut stopped) = (Vec::new(), Vec::new());
+        for row in &rows {
+            let columns = Columns::of(row, OPERATION);
+            if columns.value("claimed")? {
+                messages.push(outgoing(&columns)?);
+            } else {
+                stopped.push(columns.value("order_key")?);
+            }
+        }
+        Ok(Self { relay, token, until, messages, stopped })
     }
 
     /// Returns how many were marked.
@@ -85,8 +104,7 @@ impl<'r> Claim<'r> {
     }
 }
 
-fn outgoing(row: &PgRow) -> Result<Outgoing, StoreError> {
-    let row = Columns::of(row, OPERATION);
+fn outgoing(row: &Columns<'_>) -> Result<Outgoing, StoreError> {
     let payload = Bytes::from(row.value::<Vec<u8>>("payload")?);
     let content = StoredResponse::from_columns(200, row.value::<Vec<u8>>("headers")?, payload)
         .map_err(|error| row.corrupt("headers").with_source(error))?;

@@ -12,3 +12,4 @@ mod held;
 mod order;
 mod races;
 mod rig;
+mod starving;
