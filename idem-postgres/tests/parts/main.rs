@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test's helpers fail like the test itself")]
 
 mod deliveries;
+mod messages;
 mod phases;
 #[expect(dead_code, reason = "the other tests use the rest of it")]
 #[path = "../store/rig.rs"]
@@ -44,6 +45,11 @@ impl Harness for Shop {
 
     async fn elapse(&self, by: Duration) {
         self.rig.elapse(by).await;
+        let sql = "UPDATE idempotency_key_outbox SET created_at = created_at - d, due_at = due_at - d,
+            published_at = published_at - d, expires_at = expires_at - d, parked_at = parked_at - d
+            FROM (SELECT $1 * interval '1 microsecond') AS by (d)";
+        let micros = i64::try_from(by.as_micros()).expect("a test's span");
+        sqlx::query(sql).bind(micros).execute(&self.rig.direct).await.expect("rows move");
     }
 }
 
@@ -57,6 +63,7 @@ impl Shop {
 
 idem_conformance::phases!(Shop);
 idem_conformance::deliveries!(Shop);
+idem_conformance::messages!(Shop);
 
 /// The store that the rig puts on its database.
 fn open(pool: PgPool, settings: Settings) -> PostgresStore {
