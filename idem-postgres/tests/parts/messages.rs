@@ -1,6 +1,6 @@
 //! The outbox, and the relay that ships.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use idem_conformance::parts::messages::{Messages, Open, Sink};
@@ -60,7 +60,7 @@ struct Broker(Sink);
 #[async_trait]
 impl Publisher for Broker {
     async fn publish(&self, message: &Outgoing) -> Result<(), BoxError> {
-        let (sink, id) = (self.0.clone(), message.id().to_string());
+        let (sink, id) = (Arc::clone(&self.0), message.id().to_string());
         let payload = String::from_utf8(message.payload().to_vec())?;
         let accepted = spawn_blocking(move || sink(&payload, &id)).await?;
         if accepted { Ok(()) } else { Err("refused".into()) }
