@@ -8,6 +8,7 @@
 )]
 
 mod failing;
+mod fences;
 mod held;
 mod order;
 mod races;

@@ -41,7 +41,12 @@ impl Broker {
 
     /// One that keeps everybody waiting until `open`.
     pub(crate) fn closed() -> Self {
-        Self { gate: Arc::new(Semaphore::new(0)), ..Self::new() }
+        Self::new().shut()
+    }
+
+    /// The same one, closed.
+    pub(crate) fn shut(self) -> Self {
+        Self { gate: Arc::new(Semaphore::new(0)), ..self }
     }
 
     pub(crate) fn open(&self) {
