@@ -74,6 +74,8 @@ enum Fate {
     Deliver,
     /// Swallowed; both sides are closed at its end.
     Lose(Strike),
+    /// Swallowed; both sides stay open.
+    Keep(Strike),
     /// Delivered, if there is still somebody; the release waits for its end.
     Released(#[expect(dead_code, reason = "dropped when the answer has come; the drop is the message")] Held),
 }
@@ -170,7 +172,7 @@ impl Traffic {
     fn is_watched(&self) -> bool {
         self.owed.iter().any(|owed| match owed.fate {
             Fate::Deliver => false,
-            Fate::Lose(_) | Fate::Released(_) => true,
+            Fate::Lose(_) | Fate::Keep(_) | Fate::Released(_) => true,
         })
     }
 
@@ -197,6 +199,7 @@ impl Traffic {
                 self.closing = true;
             }
             Fault::LoseReply => self.pass(&request, Fate::Lose(strike)),
+            Fault::KeepReply => self.pass(&request, Fate::Keep(strike)),
             Fault::Hold | Fault::Late => {
                 let held = strike.hold();
                 self.held = Some((request, strike, held));
@@ -234,16 +237,20 @@ impl Traffic {
     }
 
     fn answer(&mut self, frame: &Frame) {
-        let lost = matches!(self.owed.front(), Some(Owed { fate: Fate::Lose(_), .. }));
+        let lost = matches!(self.owed.front(), Some(Owed { fate: Fate::Lose(_) | Fate::Keep(_), .. }));
         if self.client == Client::Connected && !lost {
             self.to_client.extend_from_slice(&frame.bytes);
         }
         if !self.owed.front().is_some_and(|owed| owed.answer.ends_with(frame.tag)) {
             return;
         }
-        if let Some(Owed { fate: Fate::Lose(strike), .. }) = self.owed.pop_front() {
-            strike.strike();
-            self.closing = true;
+        match self.owed.pop_front().map(|owed| owed.fate) {
+            Some(Fate::Lose(strike)) => {
+                strike.strike();
+                self.closing = true;
+            }
+            Some(Fate::Keep(strike)) => strike.strike(),
+            Some(Fate::Deliver | Fate::Released(_)) | None => {}
         }
     }
 }

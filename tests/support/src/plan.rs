@@ -18,6 +18,9 @@ pub enum Fault {
     LoseRequest,
     /// The server runs it (and commits, where it commits); both connections are closed in place of its answer.
     LoseReply,
+    /// The server runs it (and commits, where it commits); its client waits for an answer that never comes, until it leaves
+    /// or is cut. For a client that is to be killed right there: it cannot notice and go on before the signal arrives.
+    KeepReply,
     /// It is kept, and so is its client, until [`Strike::release`]; then it goes on as if nothing had been. A
     /// client that leaves meanwhile does not take it back.
     Hold,

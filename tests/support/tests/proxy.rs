@@ -88,6 +88,28 @@ async fn a_lost_reply_leaves_the_row_and_tells_nobody() {
 }
 
 #[tokio::test]
+async fn a_kept_reply_leaves_the_row_and_its_client_waiting_until_it_is_cut() {
+    let bench = Bench::new().await;
+    let kept = bench.proxy.next(contains("INSERT INTO"), Fault::KeepReply);
+    let mut insert = Box::pin(bench.insert(1));
+    tokio::select! {
+        _ = &mut insert => panic!("its answer is kept"),
+        () = kept.struck() => {}
+    }
+    for _ in 0..100 {
+        tokio::select! {
+            biased;
+            _ = &mut insert => panic!("its answer is kept"),
+            rows = bench.rows() => assert_eq!(rows, [1]),
+        }
+    }
+    bench.proxy.cut_all();
+    assert!(is_broken_connection(&insert.await));
+    bench.insert(2).await.unwrap();
+    assert_eq!((bench.rows().await, kept.count()), (vec![1, 2], 1));
+}
+
+#[tokio::test]
 async fn a_commit_can_be_lost_on_either_side_of_the_server() {
     let bench = Bench::new().await;
     for (fault, rows) in [(Fault::LoseRequest, vec![]), (Fault::LoseReply, vec![1])] {
