@@ -3,7 +3,13 @@
 //! The points are the statements that it sends, each before the server sees it and after the server has run it, and the
 //! points of its call to the provider. Another process goes on an hour later.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test's helpers fail like the test itself")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a test's helpers fail like the test itself, it owns its tasks, and what it saw is a table"
+)]
 
 mod case;
 mod provider;
