@@ -9,7 +9,7 @@ use tokio::{
 };
 use tracing::Instrument as _;
 
-use crate::{Claim, KeyStore, StoreErrorKind, event};
+use crate::{Claim, KeyStore, StoreErrorKind, event, settle::caught};
 
 /// What the owner knows of its lease, on its own monotonic clock.
 ///
@@ -146,7 +146,7 @@ async fn beat(
             return lease.lose();
         }
         let answered_by = if sent < ends { ends } else { sent + lease.span / 12 };
-        match timeout_at(answered_by, store.renew(&claim, lease.span)).await {
+        match timeout_at(answered_by, caught("renew", store.renew(&claim, lease.span))).await {
             Ok(Ok(())) => {
                 lease.renewed(sent);
                 next = sent + lease.span / 3;

@@ -1,7 +1,8 @@
 //! Re-issues a call whose outcome is not known until it is, within a deadline.
 
-use std::time::Duration;
+use std::{panic::AssertUnwindSafe, time::Duration};
 
+use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{ClaimOutcome, ClaimRequest, KeyStore, StoreError, StoreErrorKind, event};
@@ -21,7 +22,7 @@ where
 {
     let mut reissue = Reissue::within(within);
     loop {
-        match timeout_at(reissue.deadline, call()).await {
+        match timeout_at(reissue.deadline, caught(name, call())).await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => reissue.after(error).await?,
             Err(_) => reissue.after(StoreError::new(StoreErrorKind::Unknown, name)).await?,
@@ -64,7 +65,7 @@ async fn claim_within(
 ) -> Result<(ClaimOutcome, Instant), StoreError> {
     loop {
         let sent = Instant::now();
-        match timeout_at(reissue.deadline, store.claim(request)).await {
+        match timeout_at(reissue.deadline, caught("claim", store.claim(request))).await {
             Ok(Ok(outcome)) => return Ok((outcome, sent)),
             Ok(Err(error)) if error.kind() == StoreErrorKind::Unavailable && !reissue.unknown => {
                 return Err(error);
@@ -73,6 +74,16 @@ async fn claim_within(
             Err(_) => reissue.after(StoreError::new(StoreErrorKind::Unknown, "claim")).await?,
         }
     }
+}
+
+/// A call in which the store panics is a doubt, like one whose answer was lost.
+pub(crate) async fn caught<T>(
+    operation: &'static str,
+    call: impl Future<Output = Result<T, StoreError>> + Send,
+) -> Result<T, StoreError> {
+    AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|_| {
+        Err(StoreError::new(StoreErrorKind::Unknown, operation).because("the store panicked"))
+    })
 }
 
 struct Reissue {

@@ -21,6 +21,7 @@ use crate::{
 /// * `ClaimLost` means: the fence is not current or the record has ended, and *nothing* was written.
 /// * The store's clock judges leases and expiry. No method takes a time.
 /// * An error says whether the step may have happened: `Unavailable` only if it certainly did not, else `Unknown`.
+///   A call that panics is taken for an `Unknown`.
 /// * Ids of operations are drawn by the store, in the step that creates or wipes a record, and never used again.
 ///
 /// There are no default bodies: a guarantee that a wrapper forgets to forward would be lost in silence.

@@ -6,6 +6,7 @@
     reason = "tests own their tasks and end on the first surprise"
 )]
 
+mod broken_off;
 mod completing;
 mod doubts;
 mod draining;
@@ -19,6 +20,7 @@ mod naming;
 mod opaque;
 mod reconciling;
 mod rig;
+mod shop;
 mod sweeping;
 mod telemetry;
 mod transactions;

@@ -19,7 +19,7 @@ use crate::{
     journal::{HANDLER, Journal, Open},
     ledger::{Ledger, Returned},
     run::Run,
-    settle::{settle, settle_claim},
+    settle::{caught, settle, settle_claim},
 };
 
 /// What a loser of a claim tells its caller to wait: the winner's lease is not known to it.
@@ -210,9 +210,8 @@ async fn mark(run: &Run) -> Result<(), Result<Answer, Error>> {
         journal.settle(HANDLER, None);
         journal.point(HANDLER).map_err(Err)?
     };
-    let withdrawn =
-        timeout(run.policy.settle_span(), run.store.checkpoint(&run.claim, &point, Rerun::Always));
-    if matches!(withdrawn.await, Ok(Ok(()))) {
+    let withdrawal = caught("checkpoint", run.store.checkpoint(&run.claim, &point, Rerun::Always));
+    if matches!(timeout(run.policy.settle_span(), withdrawal).await, Ok(Ok(()))) {
         return Err(give_up(run, error).await);
     }
     run.leave().await;

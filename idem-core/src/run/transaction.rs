@@ -1,8 +1,7 @@
 //! The operation's part in a transaction of its store: joined, committed, and settled where the commit was not answered.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::FutureExt as _;
 use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Instant, timeout},
@@ -14,7 +13,7 @@ use crate::{
     ClaimOutcome, Error, ErrorKind, KeyStore as _, StoreError, StoreErrorKind, StoredResponse, event,
     journal::Journal,
     ledger::{Kept, Ledger},
-    settle::settle_own,
+    settle::{caught, settle_own},
 };
 
 /// What a run gives up while a transaction of its is open: it is not dropped, and renews nothing.
@@ -94,7 +93,7 @@ impl Run {
         self.committing()?;
         let run = Arc::clone(self);
         undisturbed(async move {
-            let ended = match caught(commit).await {
+            let ended = match caught("commit", commit).await {
                 Ok(()) => kept,
                 Err(error) if error.kind() == StoreErrorKind::Unknown => match run.look(error).await? {
                     Found::Ended(stored) if stored == kept.stored => kept,
@@ -131,7 +130,7 @@ impl Run {
         self.committing()?;
         let run = Arc::clone(self);
         undisturbed(async move {
-            match caught(commit).await {
+            match caught("commit", commit).await {
                 Ok(()) => {}
                 Err(error) if error.kind() == StoreErrorKind::Unknown => match run.look(error).await? {
                     Found::Mine(reached) if reached >= number => {}
@@ -193,7 +192,7 @@ impl Run {
             }
             Ok((ClaimOutcome::Claimed(other), _)) => {
                 // Ours was swept, or ended and expired; nobody runs what this one stands for. Its lease frees it otherwise.
-                let _ = timeout(within, self.store.renew(&other, Duration::ZERO)).await;
+                let _ = timeout(within, caught("renew", self.store.renew(&other, Duration::ZERO))).await;
                 Ok(Found::Lost)
             }
             Ok((
@@ -227,9 +226,8 @@ impl Run {
             return;
         }
         let sent = Instant::now();
-        match timeout(self.policy.lease_span() / 3, self.store.renew(&self.claim, self.policy.lease_span()))
-            .await
-        {
+        let renewal = caught("renew", self.store.renew(&self.claim, self.policy.lease_span()));
+        match timeout(self.policy.lease_span() / 3, renewal).await {
             Ok(Ok(())) => self.lease.renewed(sent),
             Ok(Err(error)) if error.kind() == StoreErrorKind::ClaimLost => {
                 event::claim_lost(&self.claim, "renew");
@@ -253,13 +251,6 @@ const ROLLED_BACK: &str = "the transaction was rolled back; retry with the same 
 
 pub(crate) fn rolled_back(source: impl Into<crate::BoxError>) -> Error {
     Error::new(ErrorKind::RolledBack, ROLLED_BACK).with_source(source)
-}
-
-/// A commit that panics may have been sent.
-async fn caught(commit: impl Future<Output = Result<(), StoreError>> + Send) -> Result<(), StoreError> {
-    AssertUnwindSafe(commit).catch_unwind().await.unwrap_or_else(|_| {
-        Err(StoreError::new(StoreErrorKind::Unknown, "commit").because("the store panicked"))
-    })
 }
 
 /// Carries something out in a task of its own: a caller that is dropped meanwhile stops nothing.
